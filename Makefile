@@ -1,0 +1,32 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: setup run test check clean
+
+setup: $(VENV)/.installed
+
+# The folder is part of this rule on purpose: `venv` over an existing folder repairs a half-made one.
+$(VENV)/.installed: pyproject.toml constraints.txt dev-requirements.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("symshare needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
+	@echo "Installing into $(VENV): about 2 GB, a few minutes the first time."
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . -r dev-requirements.txt
+	$(BIN)/python -m pip check
+	@touch $@
+
+run: setup
+	$(BIN)/symshare discover digits --transform quarter
+
+test: setup
+	$(BIN)/python -m pytest --cov=symshare --cov-report=term:skip-covered --cov-fail-under=90
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyrefly check --python-interpreter-path $(BIN)/python
+
+clean:
+	rm -rf build dist .coverage .pytest_cache .ruff_cache .import_linter_cache .mypy_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
