@@ -1,0 +1,248 @@
+import copy
+
+import oracles
+import pytest
+import torch
+
+from symshare import groups
+from symshare.layers import (
+    GroupConv2d,
+    GroupInstanceNorm,
+    GroupLayerNorm,
+    GroupLinear,
+    GroupPool,
+    LiftConv2d,
+)
+from symshare.representations import Fixed, Gated, Measure, Sinkhorn
+
+GROUPS = {
+    "C2": groups.rotations(2),
+    "C4": groups.rotations(4),
+    "flip": groups.flips("W"),
+    "D4": groups.dihedral(4),
+}
+
+
+@pytest.mark.parametrize("k", [3, 5])
+@pytest.mark.parametrize("group", GROUPS)
+def test_reproduces_e2cnn(e2cnn, group, k):
+    at = e2cnn(group, k)
+    O, I = at["lift_W"].shape[0], at["lift_W"].shape[2]
+    representation = Fixed(GROUPS[group])
+    lift = LiftConv2d(I, O, k, representation, padding=k // 2)
+    conv = GroupConv2d(O, O, k, representation, padding=k // 2)
+    with torch.no_grad():
+        lift.theta.copy_(at["lift_W"][:, 0].flatten(2))
+        lift.bias.copy_(at["lift_b"][:, 0])
+        conv.theta.copy_(at["conv_W"][:, 0].flatten(2))
+        conv.bias.copy_(at["conv_b"][:, 0])
+    torch.testing.assert_close(lift.kernel(), at["lift_W"].flatten(0, 1), atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        conv.kernel(), at["conv_W"].flatten(2, 3).flatten(0, 1), atol=1e-6, rtol=0
+    )
+    torch.testing.assert_close(lift(at["x"]), at["lift_y"], atol=1e-5, rtol=0)
+    torch.testing.assert_close(conv(lift(at["x"]).relu()), at["conv_y"], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", ["lift", "conv"])
+@pytest.mark.parametrize("regime", ["init", "sharp", "extreme"])
+def test_reproduces_the_published_layers(published, regime, kind):
+    at = published(regime, kind)
+    O, I, D = at["weight"].shape
+    representation = Sinkhorn(4, D, init="paper")
+    layer = {"lift": LiftConv2d, "conv": GroupConv2d}[kind](I, O, 3, representation, padding=1)
+    with torch.no_grad():
+        representation.logits.copy_(at["logits"])
+        layer.theta.copy_(at["weight"])
+        layer.bias.copy_(at["bias"])
+    y = layer(at["x"])
+    torch.testing.assert_close(y, at["y"], atol=2e-5, rtol=1e-4)
+    y.backward(at["gy"])
+    scale = at["grad_logits"].abs().max()
+    torch.testing.assert_close(layer.theta.grad, at["grad_weight"], atol=2e-3, rtol=1e-4)
+    assert (representation.logits.grad - at["grad_logits"]).abs().max() <= 1e-3 * scale
+
+
+def test_c4_is_rotated_and_rolled_kernels():
+    representation = Fixed(GROUPS["C4"])
+    lift, conv = LiftConv2d(2, 3, 3, representation), GroupConv2d(3, 4, 3, representation)
+    f = torch.randn(2, 2, 9, 7)
+    y = lift(f)
+    torch.testing.assert_close(
+        y, oracles.p4_lift(f, lift.theta.unflatten(-1, (3, 3)), lift.bias), atol=1e-5, rtol=0
+    )
+    torch.testing.assert_close(
+        conv(y),
+        oracles.p4_conv(y, conv.theta.unflatten(-1, (4, 3, 3)), conv.bias),
+        atol=1e-5,
+        rtol=0,
+    )
+
+
+def test_one_element_is_a_plain_convolution():
+    layer = LiftConv2d(3, 5, (3, 2), Fixed(groups.rotations(1)), stride=(2, 1), padding=(1, 0))
+    plain = torch.nn.Conv2d(3, 5, (3, 2), stride=(2, 1), padding=(1, 0))
+    with torch.no_grad():
+        plain.weight.copy_(layer.theta.unflatten(-1, (3, 2)))
+        plain.bias.copy_(layer.bias)
+    x = torch.randn(2, 3, 8, 7)
+    torch.testing.assert_close(layer(x).squeeze(2), plain(x))
+
+
+@pytest.mark.parametrize(
+    ("action", "size"),
+    [
+        (GROUPS["C2"], (9, 6)),
+        (GROUPS["flip"], (9, 6)),
+        (groups.flips("H"), (5, 8)),
+        (groups.flips("HW"), (7, 6)),
+        (GROUPS["C4"], (8, 8)),
+        (GROUPS["C4"], (9, 6)),
+        (GROUPS["D4"], (7, 7)),
+        (GROUPS["D4"], (6, 9)),
+    ],
+    ids=lambda v: "x".join(map(str, v)) if isinstance(v, tuple) else str(v.name),
+)
+@pytest.mark.parametrize("norm", [GroupLayerNorm, GroupInstanceNorm])
+def test_networks_of_fixed_layers_are_equivariant(action, size, norm):
+    representation = Fixed(action)
+    lift, conv = LiftConv2d(2, 3, 3, representation, padding=1), GroupConv2d(3, 3, 3, representation)
+
+    def f(x):
+        return norm()(conv(norm()(lift(x)).relu()))
+
+    x = torch.randn(2, 2, *size)
+    y = f(x)
+    for g in range(len(action)):
+        moved = f(_move(action, x, g))
+        expected = _move(action, y, g)[:, :, action.table[g].argsort()]
+        torch.testing.assert_close(moved, expected, atol=1e-5, rtol=0)
+
+
+def _move(action, x, g):
+    """Element g on images of any shape, by torch's own functions."""
+    moves = {
+        "id": lambda x: x,
+        "rot90": lambda x: x.rot90(1, (-2, -1)),
+        "rot180": lambda x: x.rot90(2, (-2, -1)),
+        "rot270": lambda x: x.rot90(3, (-2, -1)),
+        "flipW": lambda x: x.flip(-1),
+        "flipH": lambda x: x.flip(-2),
+        "transpose": lambda x: x.transpose(-2, -1),
+        "antitranspose": lambda x: x.rot90(2, (-2, -1)).transpose(-2, -1),
+    }
+    return moves[action.names[g]](x)
+
+
+def test_a_free_stack_is_not_equivariant():
+    lift = LiftConv2d(1, 2, 3, Sinkhorn(4, 9))
+    x = torch.randn(1, 1, 7, 7)
+    moved, y = lift(x.rot90(1, (-2, -1))), lift(x).rot90(1, (-2, -1)).roll(1, 2)
+    assert (moved - y).abs().max() > 1e-2
+
+
+def test_a_measure_on_a_subgroup_is_that_subgroups_network():
+    gated = Gated(GROUPS["D4"])
+    with torch.no_grad():
+        gated.gate.logits.copy_(torch.tensor([1e3] * 3 + [-1e3] * 4))
+    small, large = _network(Fixed(GROUPS["C4"])), _network(gated)
+    with torch.no_grad():
+        large[0].theta.copy_(small[0].theta)
+        large[0].bias.copy_(small[0].bias)
+        theta = torch.randn_like(large[1].theta)
+        large[1].theta.copy_(theta)
+        small[1].theta.copy_(theta.unflatten(-1, (8, 9))[:, :, :4].flatten(2))
+        large[1].bias.copy_(small[1].bias)
+    x = torch.randn(2, 1, 8, 8)
+    torch.testing.assert_close(_run(large, x), _run(small, x), atol=1e-5, rtol=0)
+
+
+def _network(representation):
+    gate = representation.gate
+    layers = [
+        LiftConv2d(1, 3, 3, representation),
+        GroupConv2d(3, 3, 3, representation),
+        GroupLayerNorm(gate),
+        GroupInstanceNorm(gate),
+        GroupPool(gate),
+    ]
+    return torch.nn.ModuleList(layers)
+
+
+def _run(network, x):
+    lift, conv, layer_norm, instance_norm, pool = network
+    return pool(instance_norm(conv(layer_norm(lift(x)).relu())).relu())
+
+
+def test_linear_is_the_papers_matrix():
+    layer = GroupLinear(1, 1, Fixed(groups.cyclic_shifts(4)), bias=False)
+    with torch.no_grad():
+        layer.theta.copy_(torch.arange(4.0).reshape(1, 1, 4))
+    W = torch.tensor([[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]])
+    assert torch.equal(layer.kernel().reshape(4, 4), W.float())
+    x = torch.randn(2, 4, 1)
+    torch.testing.assert_close(layer(x), W.float() @ x)
+
+
+def test_linear_on_shifts_is_equivariant():
+    layer = GroupLinear(2, 3, Fixed(groups.cyclic_shifts(6)))
+    x = torch.randn(4, 6, 2)
+    torch.testing.assert_close(layer(x.roll(2, 1)), layer(x).roll(2, 1))
+
+
+@pytest.mark.parametrize(
+    "norm", [GroupLayerNorm(), GroupInstanceNorm(), GroupLayerNorm(Measure(4))]
+)
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5), (2, 3, 4, 5, 6)])
+def test_norms_take_any_number_of_spatial_axes(norm, shape):
+    assert norm(torch.randn(shape)).shape == shape
+
+
+def test_a_parameter_changed_in_evaluation_changes_the_output():
+    layer = LiftConv2d(1, 2, 3, Sinkhorn(4, 9)).eval()
+    x = torch.randn(1, 1, 5, 5)
+    before = layer(x)
+    with torch.no_grad():
+        layer.representation.logits.normal_()
+    assert not torch.allclose(layer(x), before)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_small_batches(batch):
+    lift = LiftConv2d(1, 2, 3, Fixed(GROUPS["C4"]))
+    conv = GroupConv2d(2, 2, 3, Gated(GROUPS["C4"]))
+    assert conv(lift(torch.zeros(batch, 1, 7, 7))).shape == (batch, 2, 4, 3, 3)
+
+
+def test_autocast_keeps_the_expansion_exact():
+    layer = LiftConv2d(1, 2, 3, Sinkhorn(4, 9))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(layer.kernel(), layer.kernel().float())
+        y = layer(torch.randn(2, 1, 6, 6))
+    assert y.dtype == torch.bfloat16
+
+
+def test_a_copy_keeps_sharing_its_gate():
+    twin = copy.deepcopy(_network(Gated(GROUPS["D4"])))
+    assert twin[0].representation.gate is twin[1].representation.gate is twin[4].gate
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LiftConv2d(3, 2, 3, Fixed(GROUPS["C4"]))(torch.zeros(1, 1, 8, 8)), "B, 3, H, W"),
+        (
+            lambda: GroupConv2d(3, 2, 3, Fixed(GROUPS["C4"]))(torch.zeros(1, 3, 8, 8, 8)),
+            "4 group elements, got",
+        ),
+        (lambda: LiftConv2d(1, 2, 5, Sinkhorn(4, 9)), "D=9 positions, but a kernel of size"),
+        (lambda: GroupLinear(1, 2, Fixed(GROUPS["C4"])), "no positions of its own"),
+        (lambda: GroupLinear(1, 2, Sinkhorn(4, 9))(torch.zeros(1, 8, 1)), "B, 9, 1"),
+        (lambda: GroupPool(Measure(8))(torch.zeros(1, 2, 4)), "measure over 8 elements"),
+    ],
+    ids=["channels", "group", "kernel", "unbound", "positions", "measure"],
+)
+def test_says_what_does_not_fit(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
