@@ -1,0 +1,73 @@
+import pytest
+import torch
+
+from symshare import groups
+from symshare.models import MNIST, SMALL, Architecture, GroupCNN, plain, probe, wscnn
+from symshare.representations import Fixed, Gated
+
+C4 = Fixed(groups.rotations(4))
+
+
+def mnist(channels, representations):
+    return GroupCNN(MNIST, 1, 10, channels, representations, (28, 28))
+
+
+@pytest.mark.parametrize(
+    ("channels", "representations", "free", "learned"),
+    [
+        (64, lambda: plain(5), 412_170, 0),
+        (32, lambda: [C4] * 5, 410_890, 0),
+        (16, lambda: [C4] * 5, 103_050, 0),
+        (32, lambda: wscnn(MNIST, 4), 410_890, 121_875),
+        (32, lambda: [Gated(groups.rotations(4))] * 5, 410_890, None),
+    ],
+    ids=["cnn", "gcnn", "gcnn-103K", "wscnn", "gated"],
+)
+def test_parameter_counts_of_the_paper(channels, representations, free, learned):
+    network = mnist(channels, representations())
+    assert network.free_parameters() == free
+    if learned is not None:
+        assert network.representation_parameters() == learned
+
+
+def test_one_gated_instance_has_one_measure():
+    assert mnist(2, [Gated(groups.rotations(4))] * 5).representation_parameters() == 3
+
+
+@pytest.mark.parametrize("norm", ["layer", "instance"])
+@pytest.mark.parametrize("size", [(12, 12), (12, 9)])
+def test_a_network_of_fixed_layers_is_invariant(norm, size):
+    architecture = Architecture(blocks=3, kernel_size=3, norm=norm)
+    network = GroupCNN(architecture, 2, 5, 4, [Fixed(groups.dihedral(4))] * 3, size)
+    x = torch.randn(3, 2, *size)
+    y = network(x)
+    for moved in (x.rot90(1, (-2, -1)), x.flip(-1), x.transpose(-2, -1)):
+        torch.testing.assert_close(network(moved), y, atol=1e-5, rtol=0)
+
+
+def test_the_flat_readout_sees_positions():
+    network = GroupCNN(
+        Architecture(blocks=2, kernel_size=3, readout="flatten"), 1, 3, 4, plain(2), (8, 8)
+    )
+    x = torch.randn(2, 1, 8, 8)
+    assert not torch.allclose(network(x), network(x.roll(1, -1)), atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (28, 28), (1, 12), (5, 17)])
+def test_the_probe_takes_every_size_and_has_no_symmetry(size):
+    network = probe(2, 3, size)
+    x = torch.randn(4, 2, *size)
+    y = network(x)
+    assert y.shape == (4, 3)
+    assert not torch.allclose(network(x.flip(-1)), y, atol=1e-3)
+    assert not torch.allclose(network(x.roll(1, -1)), y, atol=1e-3)
+
+
+def test_says_when_images_are_too_small():
+    with pytest.raises(ValueError, match="at least 7 pixels a side, got 6 x 9"):
+        GroupCNN(SMALL, 1, 2, 2, plain(3), (6, 9))
+
+
+def test_says_when_representations_are_missing():
+    with pytest.raises(ValueError, match="5 blocks need as many representations, got 2"):
+        GroupCNN(MNIST, 1, 2, 2, plain(2), (28, 28))
