@@ -1,0 +1,18 @@
+"""Labelled images in three stratified parts, and the seeded transformations put on them."""
+
+from symshare.data.images import LabelledImages
+from symshare.data.sources import load
+from symshare.data.splits import Splits, halves, split
+from symshare.data.transforms import Transform, rotate, scale, transform
+
+__all__ = [
+    "LabelledImages",
+    "Splits",
+    "Transform",
+    "halves",
+    "load",
+    "rotate",
+    "scale",
+    "split",
+    "transform",
+]

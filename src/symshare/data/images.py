@@ -1,0 +1,195 @@
+"""Images with their labels, checked once for all sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """Images, the index of each one's class, and the names of the classes.
+
+    Args:
+        images: Raw floating-point values, finite; N images of C channels.
+        labels: Index into `classes` of each image, in [0, len(classes)).
+        classes: Names of the classes, at least two.
+
+    Raises:
+        ValueError: If the images do not have 4 axes or are not finite floats, or if the labels
+            are not integers, are not as many as the images, or name no class.
+
+    Example:
+        >>> data = LabelledImages(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 0]), ("a", "b"))
+        >>> len(data), data.subset([2]).labels
+        (3, tensor([0]))
+    """
+
+    images: Float[Tensor, "N C H W"]
+    labels: Int[Tensor, " N"]
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check(self.images, self.labels, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @classmethod
+    def from_arrays(
+        cls, images: Any, labels: Any, classes: Sequence[str] | None = None
+    ) -> LabelledImages:
+        """Read arrays or tensors: uint8 images are divided by 255, floats are kept.
+
+        Args:
+            images: Array-like [N, C, H, W], or [N, H, W] for one channel.
+            labels: Array-like [N] of integers.
+            classes: Names of the classes; by default "0", "1", ... to the largest label.
+
+        Returns:
+            The data, with float32 images and int64 labels.
+
+        Raises:
+            ValueError: If the images differ in size, are neither floats nor uint8, have their
+                channels last, or are all of one class; and as for `LabelledImages`.
+
+        Example:
+            >>> data = LabelledImages.from_arrays(np.full((2, 8, 8), 255, np.uint8), [0, 1])
+            >>> data.images.shape, data.images.max().item(), data.classes
+            (torch.Size([2, 1, 8, 8]), 1.0, ('0', '1'))
+        """
+        pixels = _tensor(images, "images", "images of unequal size? resize or pad them to one size")
+        index = _to_int64(_tensor(labels, "labels", "give one integer per image"))
+        if pixels.ndim == 3:
+            pixels = pixels.unsqueeze(1)
+        if pixels.ndim == 4 and pixels.shape[3] in (1, 3, 4) and pixels.shape[1] > 4:
+            raise ValueError(
+                f"LabelledImages: expected images [N, C, H, W], got {list(pixels.shape)}, which "
+                "looks like channels last; use images.transpose(0, 3, 1, 2)"
+            )
+        if pixels.dtype == torch.uint8:
+            pixels = pixels.to(torch.float32).div_(255)
+        elif pixels.is_floating_point() or pixels.dtype == torch.bool:
+            pixels = pixels.to(torch.float32)
+        names = _number(index) if classes is None else tuple(classes)
+        _check(pixels, index, names)
+        data = cls(pixels, index, names)
+        present = data.labels.unique().tolist()
+        if len(present) < 2:
+            only = f"only class {names[present[0]]!r}" if present else "no image"
+            raise ValueError(
+                f"LabelledImages: expected images of at least 2 classes, got {only}; add images "
+                "of another class"
+            )
+        return data
+
+    def subset(self, indices: Int[Tensor, " M"] | Sequence[int]) -> LabelledImages:
+        """Return the images at `indices`, in that order.
+
+        Args:
+            indices: Positions in [0, len(self)).
+        """
+        where = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
+        return LabelledImages(self.images[where], self.labels[where], self.classes)
+
+    def to(self, device: torch.device | str) -> LabelledImages:
+        """Return the same data with both tensors on `device`."""
+        return LabelledImages(self.images.to(device), self.labels.to(device), self.classes)
+
+
+def _tensor(values: Any, what: str, remedy: str) -> Tensor:
+    if isinstance(values, Tensor):
+        return values.detach()
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biuf":
+            # torch reads native byte order only, and negative strides not at all.
+            return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+        got = f"values of type {array.dtype}"
+    except (ValueError, TypeError):
+        got = "a ragged sequence"
+    raise ValueError(
+        f"LabelledImages: expected {what} as one array of numbers, got {got}; {remedy}"
+    )
+
+
+def _number(labels: Tensor) -> tuple[str, ...]:
+    low, high = (int(label) for label in labels.aminmax()) if labels.numel() else (0, 0)
+    # Without the upper bound one stray label such as 10**9 would make as many classes.
+    if low < 0 or high >= max(labels.numel(), 2):
+        raise ValueError(
+            f"LabelledImages: label {low if low < 0 else high} is out of range for "
+            f"{labels.numel()} images; number the classes 0, 1, 2, ..."
+        )
+    return tuple(str(index) for index in range(high + 1))
+
+
+def _is_integer(labels: Tensor) -> bool:
+    return not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
+
+
+def _to_int64(labels: Tensor) -> Tensor:
+    return labels.to(torch.int64) if _is_integer(labels) else labels
+
+
+def _check(images: Tensor, labels: Tensor, classes: tuple[str, ...]) -> None:
+    _check_images(images)
+    _check_labels(labels, len(images), len(classes))
+
+
+def _check_images(images: Tensor) -> None:
+    if images.ndim != 4:
+        raise ValueError(
+            f"LabelledImages: expected images with 4 axes [N, C, H, W], got {images.ndim} axes "
+            f"{list(images.shape)}; reshape them"
+        )
+    if not images.is_floating_point():
+        raise ValueError(
+            f"LabelledImages: expected floating-point images, got {images.dtype}; convert them "
+            "to float32, or give uint8 to LabelledImages.from_arrays"
+        )
+    if 0 in images.shape[1:]:
+        raise ValueError(
+            f"LabelledImages: expected at least one pixel, got images of shape "
+            f"{list(images.shape)}; leave no axis empty"
+        )
+    # A finite sum has finite terms, and is ten times faster than `isfinite` of each.
+    if bool(images.sum().isfinite()):
+        return
+    finite = images.isfinite().flatten(1).all(1)
+    if not bool(finite.all()):
+        bad = (~finite).nonzero().flatten()
+        raise ValueError(
+            f"LabelledImages: expected finite images, got NaN or infinity in {len(bad)} of "
+            f"{len(images)}, first in image {int(bad[0])}; remove or repair them"
+        )
+
+
+def _check_labels(labels: Tensor, images: int, classes: int) -> None:
+    if labels.ndim != 1 or not _is_integer(labels):
+        raise ValueError(
+            f"LabelledImages: expected labels [N] of integers, got {labels.dtype} "
+            f"{list(labels.shape)}; give one class index per image"
+        )
+    if len(labels) != images:
+        raise ValueError(
+            f"LabelledImages: expected as many labels as images, got {images} images and "
+            f"{len(labels)} labels; give one label per image"
+        )
+    if classes < 2:
+        raise ValueError(
+            f"LabelledImages: expected at least 2 classes, got {classes}; add images of another "
+            "class"
+        )
+    bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
+    if len(bad):
+        raise ValueError(
+            f"LabelledImages: expected labels in 0..{classes - 1}, got {int(labels[bad[0]])} for "
+            f"image {int(bad[0])}; number the classes 0, 1, 2, ..."
+        )

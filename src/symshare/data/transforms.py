@@ -1,0 +1,239 @@
+"""Random transformations of a batch of images: seeded, on the device, each image on its own."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Generator, Tensor
+from torch.nn.functional import affine_grid, grid_sample
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A law of transformations, from which every image of a batch draws its own.
+
+    Args:
+        name: The specification it was made from, see `transform`.
+        exact: True where pixels are only moved, never interpolated.
+        apply: Function of the images and a generator.
+    """
+
+    name: str
+    exact: bool
+    apply: Callable[[Tensor, Generator], Tensor]
+
+    def __call__(
+        self, images: Float[Tensor, "N C H W"], generator: Generator
+    ) -> Float[Tensor, "N C H W"]:
+        """Return the images transformed, on their own device and in their own dtype.
+
+        Args:
+            images: The images.
+            generator: Source of the random numbers; they are drawn on its device.
+
+        Raises:
+            ValueError: If the transformation exchanges the axes and the images are not square.
+        """
+        return self.apply(images, generator)
+
+
+def transform(spec: str) -> Transform:
+    """Return the random transformation that `spec` names.
+
+    Args:
+        spec: One of `none`; `flip` (left-right, with probability 1/2); `flips` (left-right and
+            up-down, independently); `half` (half a turn, with probability 1/2); `quarter`
+            (uniform over the 4 quarter turns); `d4` (uniform over the 8 symmetries of the
+            square); `rotate:A` (a turn counter-clockwise, uniform in [0, A] degrees);
+            `scale:a-b` (a factor uniform in [a, b] about the centre, shrinking below 1).
+
+    Returns:
+        The transformation; only `rotate` and `scale` interpolate.
+
+    Raises:
+        ValueError: If `spec` is no such name or its numbers are malformed or out of range.
+
+    Example:
+        >>> quarter = transform("quarter")
+        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+        >>> quarter(image, torch.Generator().manual_seed(0)).shape
+        torch.Size([1, 1, 2, 2])
+    """
+    head, colon, numbers = spec.partition(":")
+    if head in _MOVES and not colon:
+        return Transform(spec, True, partial(_move, moves=_MOVES[head], name=spec))
+    if head == "rotate":
+        return Transform(spec, False, partial(_rotate_randomly, largest=_angle(spec, numbers)))
+    if head == "scale":
+        low, high = _factors(spec, numbers)
+        return Transform(spec, False, partial(_scale_randomly, low=low, high=high))
+    near = [_FORMS[name] for name in difflib.get_close_matches(head.lower(), _FORMS, n=3)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "use one of them"
+    raise ValueError(
+        f"transform: expected one of {', '.join(_FORMS.values())}, got {spec!r}; {hint}"
+    )
+
+
+def rotate(
+    images: Float[Tensor, "N C H W"], degrees: Float[Tensor, " N"] | float
+) -> Float[Tensor, "N C H W"]:
+    """Turn each image counter-clockwise about its centre: bilinear, zeros from outside.
+
+    Args:
+        images: The images, square or not.
+        degrees: Angle of each image, or one for all, in degrees.
+
+    Returns:
+        The turned images; 90 degrees equals `torch.rot90(images, 1, (-2, -1))` to 1e-5 for
+        square images with values in [0, 1].
+
+    Example:
+        >>> rotate(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]), 90.0).round()
+        tensor([[[[2., 4.],
+                  [1., 3.]]]])
+    """
+    height, width = images.shape[-2:]
+    angle = _per_image(images, degrees) * (math.pi / 180)
+    cosine, sine = angle.cos(), angle.sin()
+    # affine_grid works in units of half the height and half the width: hence the aspect ratios.
+    rows = [cosine, -sine * (height / width), sine * (width / height), cosine]
+    return _sample(images, torch.stack(rows, dim=1).reshape(-1, 2, 2))
+
+
+def scale(
+    images: Float[Tensor, "N C H W"], factors: Float[Tensor, " N"] | float
+) -> Float[Tensor, "N C H W"]:
+    """Magnify each image about its centre: bilinear, zeros from outside.
+
+    Args:
+        images: The images.
+        factors: Factor of each image, or one for all, above 0; below 1 the content shrinks.
+
+    Returns:
+        The scaled images, for a factor of 1 the images themselves to 1e-5.
+
+    Example:
+        >>> scale(torch.ones(1, 1, 4, 4), 0.5)[0, 0].round()
+        tensor([[0., 0., 0., 0.],
+                [0., 1., 1., 0.],
+                [0., 1., 1., 0.],
+                [0., 0., 0., 0.]])
+    """
+    inverse = 1 / _per_image(images, factors)
+    return _sample(images, torch.diag_embed(inverse.unsqueeze(1).expand(-1, 2)))
+
+
+def _move(
+    images: Tensor, generator: Generator, moves: Sequence[Callable[[Tensor], Tensor]], name: str
+) -> Tensor:
+    """Put each move on each image with probability 1/2.
+
+    Every group here is a product of its moves taken once or not at all, each element in one way
+    only, so fair coins make it uniform.
+    """
+    height, width = images.shape[-2:]
+    if name in ("quarter", "d4") and height != width:
+        raise ValueError(
+            f"transform {name!r}: expected square images, got {height}x{width}; crop or pad them, "
+            "or use flips or half"
+        )
+    for move, coin in zip(moves, _coins(len(moves), len(images), generator), strict=True):
+        images = torch.where(coin.to(images.device)[:, None, None, None], move(images), images)
+    return images
+
+
+def _coins(moves: int, images: int, generator: Generator) -> Bool[Tensor, "moves N"]:
+    drawn = torch.randint(2, (moves, images), generator=generator, device=generator.device)
+    return drawn.bool()
+
+
+def _rotate_randomly(images: Tensor, generator: Generator, largest: float) -> Tensor:
+    return rotate(images, largest * _uniform(images, generator))
+
+
+def _scale_randomly(images: Tensor, generator: Generator, low: float, high: float) -> Tensor:
+    return scale(images, low + (high - low) * _uniform(images, generator))
+
+
+def _uniform(images: Tensor, generator: Generator) -> Float[Tensor, " N"]:
+    drawn = torch.rand(
+        len(images), generator=generator, device=generator.device, dtype=torch.float32
+    )
+    return drawn.to(images.device)
+
+
+def _per_image(images: Tensor, values: Tensor | float) -> Float[Tensor, " N"]:
+    # Double precision: a quarter turn must hit the pixel centres, cos(90 degrees) the zero.
+    values = torch.as_tensor(values, dtype=torch.float64, device=images.device)
+    return values.expand(len(images))
+
+
+def _sample(images: Tensor, matrices: Float[Tensor, "N 2 2"]) -> Tensor:
+    """Read the images at M x for every pixel x: M maps the output grid to the input grid."""
+    if not len(images):
+        return images
+    dtype = torch.promote_types(images.dtype, torch.float32)
+    theta = torch.cat([matrices, torch.zeros_like(matrices[:, :, :1])], dim=2)
+    grid = affine_grid(theta.to(dtype), list(images.shape), align_corners=False)
+    return grid_sample(images.to(dtype), grid, align_corners=False).to(images.dtype)
+
+
+def _angle(spec: str, numbers: str) -> float:
+    if not re.fullmatch(_NUMBER, numbers) or not 0 < float(numbers) <= 360:
+        raise ValueError(
+            f"transform {spec!r}: expected rotate:A with A in degrees, 0 < A <= 360, got "
+            f"{numbers or 'nothing'!r} for A; write for example rotate:90"
+        )
+    return float(numbers)
+
+
+def _factors(spec: str, numbers: str) -> tuple[float, float]:
+    match = re.fullmatch(f"({_NUMBER})-({_NUMBER})", numbers)
+    low, high = map(float, match.groups()) if match else (0.0, 0.0)
+    if not 0 < low <= high:
+        raise ValueError(
+            f"transform {spec!r}: expected scale:a-b with 0 < a <= b, got "
+            f"{numbers or 'nothing'!r} for a-b; write for example scale:0.5-1"
+        )
+    return low, high
+
+
+def _flip_w(images: Tensor) -> Tensor:
+    return images.flip(-1)
+
+
+def _flip_h(images: Tensor) -> Tensor:
+    return images.flip(-2)
+
+
+def _half_turn(images: Tensor) -> Tensor:
+    return images.flip((-2, -1))
+
+
+def _quarter_turn(images: Tensor) -> Tensor:
+    return torch.rot90(images, 1, (-2, -1))
+
+
+def _transpose(images: Tensor) -> Tensor:
+    return images.transpose(-2, -1)
+
+
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+
+_MOVES: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
+    "none": (),
+    "flip": (_flip_w,),
+    "flips": (_flip_w, _flip_h),
+    "half": (_half_turn,),
+    "quarter": (_quarter_turn, _half_turn),
+    "d4": (_flip_w, _flip_h, _transpose),
+}
+
+_FORMS = {name: name for name in _MOVES} | {"rotate": "rotate:A", "scale": "scale:a-b"}

@@ -1,0 +1,95 @@
+"""Labelled images: what is read, what is refused and how it is said."""
+
+import numpy as np
+import pytest
+import torch
+
+from symshare.data import LabelledImages
+
+
+def spoiled(value):
+    images = torch.zeros(6, 1, 2, 2)
+    images[3, 0, 1, 0] = value
+    images[5, 0, 0, 0] = value
+    return images
+
+
+def test_subset_and_to_keep_classes_and_order():
+    data = LabelledImages(torch.rand(4, 2, 3, 5), torch.tensor([0, 1, 1, 0]), ("cat", "dog"))
+    for indices in ([2, 0], torch.tensor([2, 0])):
+        part = data.subset(indices).to("cpu")
+        assert torch.equal(part.images, data.images[[2, 0]])
+        assert part.labels.tolist() == [1, 0]
+        assert part.classes == ("cat", "dog")
+    assert len(data) == 4
+    assert len(data.subset([])) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.full((2, 1, 3, 3), 51, np.uint8), 0.2),
+        (np.full((2, 3, 3), 51, np.uint8), 0.2),
+        (np.full((2, 1, 3, 3), 7.5), 7.5),
+        (np.full((2, 3, 3), 7.5, ">f4"), 7.5),
+        (np.full((2, 3, 3), 7.5, np.float16)[:, ::-1], 7.5),
+        (np.full((2, 3, 3), True), 1.0),
+        (torch.full((2, 1, 3, 3), 51, dtype=torch.uint8), 0.2),
+        (torch.full((2, 1, 3, 3), -2.0, dtype=torch.float64), -2.0),
+        ([np.full((3, 3), 7.5), np.full((3, 3), 7.5)], 7.5),
+    ],
+    ids=["uint8", "no channel", "float64", "big-endian", "reversed", "bool", "tensor uint8",
+         "tensor float64", "list"],
+)  # fmt: skip
+def test_from_arrays_reads(values, expected):
+    data = LabelledImages.from_arrays(values, np.array([0, 1], np.uint16))
+    assert data.images.dtype == torch.float32
+    assert data.labels.dtype == torch.int64
+    assert data.images.shape == (2, 1, 3, 3)
+    torch.testing.assert_close(data.images, torch.full_like(data.images, expected))
+    assert data.classes == ("0", "1")
+
+
+def test_from_arrays_does_not_share_the_callers_memory():
+    values = np.zeros((2, 3, 3), np.float32)
+    data = LabelledImages.from_arrays(values, [0, 1])
+    values[:] = 9
+    assert data.images.max() == 0
+
+
+def test_a_finite_image_whose_sum_overflows_is_accepted():
+    huge = torch.full((2, 1, 4, 4), 3e38, dtype=torch.float32)
+    assert len(LabelledImages(huge, torch.tensor([0, 1]), ("a", "b"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "classes", "message"),
+    [
+        (np.zeros((2, 3)), [0, 1], None, r"4 axes \[N, C, H, W\], got 2 axes \[2, 3\]"),
+        (np.zeros((2, 1, 1, 3, 3)), [0, 1], None, "got 5 axes"),
+        (np.zeros((2, 9, 9, 3)), [0, 1], None, r"channels last; use images.transpose\(0, 3, 1, 2"),
+        (np.zeros((2, 3, 3), int), [0, 1], None, "floating-point images, got torch.int64"),
+        (np.zeros((2, 3, 0)), [0, 1], None, "at least one pixel"),
+        ([np.zeros((3, 3)), np.zeros((4, 4))], [0, 1], None, "images of unequal size"),
+        (np.full((2, 3, 3), "x"), [0, 1], None, "array of numbers, got values of type <U1"),
+        (spoiled(float("nan")), [0, 1] * 3, None, "in 2 of 6, first in image 3; remove or repair"),
+        (spoiled(float("inf")), [0, 1] * 3, None, "NaN or infinity in 2 of 6, first in image 3"),
+        (np.zeros((2, 3, 3)), [0, 1, 1], None, "2 images and 3 labels"),
+        (np.zeros((2, 3, 3)), [[0], [1]], None, r"labels \[N\] of integers, got torch.int64"),
+        (np.zeros((2, 3, 3)), [0.0, 1.0], None, "of integers, got torch.float64"),
+        (np.zeros((2, 3, 3)), [True, False], None, "of integers, got torch.bool"),
+        (np.zeros((2, 3, 3)), [0, -1], "ab", r"labels in 0..1, got -1 for image 1"),
+        (np.zeros((2, 3, 3)), [0, 2], "ab", r"labels in 0..1, got 2 for image 1; number the"),
+        (np.zeros((2, 3, 3)), [0, 10**9], None, "label 1000000000 is out of range for 2 images"),
+        (np.zeros((2, 3, 3)), [0, 0], None, "at least 2 classes, got 1"),
+        (np.zeros((2, 3, 3)), [1, 1], "ab", "at least 2 classes, got only class 'b'"),
+        (np.zeros((0, 3, 3)), np.zeros(0, int), "ab", "at least 2 classes, got no image"),
+    ],
+    ids=["2 axes", "5 axes", "channels last", "int64", "no pixel", "unequal size", "text", "nan",
+         "inf", "unequal number", "label axes", "float labels", "bool labels", "negative label",
+         "label too large", "stray label", "one class", "one class named", "empty"],
+)  # fmt: skip
+def test_refuses(images, labels, classes, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        LabelledImages.from_arrays(images, labels, classes)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,284 @@
+"""Sources: digits, MNIST from idx files and from the Hub, .npz; and their errors."""
+
+import gzip
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from symshare.data import load
+
+NAMES = {"train": "train", "test": "t10k"}
+KINDS = ("images-idx3", "labels-idx1")
+
+
+def idx(array):
+    header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    return header + array.astype(np.uint8).tobytes()
+
+
+def digit_like(count, seed):
+    """`count` random 28x28 images; classes take turns."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, 28, 28), np.uint8)
+    return pixels, np.arange(count) % 10
+
+
+@pytest.fixture(params=["idx", "idx.gz"])
+def mnist(request, tmp_path):
+    """A folder with 80 training and 20 test images."""
+    for seed, (part, count) in enumerate({"train": 80, "test": 20}.items()):
+        for kind, array in zip(KINDS, digit_like(count, seed), strict=True):
+            path = tmp_path / f"{NAMES[part]}-{kind}-ubyte"
+            if request.param == "idx.gz":
+                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx(array)))
+            else:
+                path.write_bytes(idx(array))
+    return tmp_path
+
+
+@pytest.fixture
+def npz(tmp_path):
+    """A function that saves arrays to an .npz file and returns its path."""
+
+    def save(**arrays):
+        path = tmp_path / "some.npz"
+        np.savez(path, **arrays)
+        return str(path)
+
+    return save
+
+
+def test_digits_are_in_the_unit_range():
+    parts = load("digits")
+    assert (len(parts.train), len(parts.validation), len(parts.test)) == (1168, 270, 359)
+    assert parts.train.images.shape == (1168, 1, 8, 8)
+    assert parts.train.images.dtype == torch.float32
+    assert parts.train.images.min() == 0
+    assert parts.train.images.max() == 1
+    assert parts.train.classes == tuple("0123456789")
+    assert parts.name == "digits"
+
+
+def test_digits_test_part_is_the_same_for_every_seed():
+    first, other = load("digits", seed=0), load("digits", seed=1, limit=500)
+    assert torch.equal(first.test.images, other.test.images)
+    assert torch.equal(first.test.labels, other.test.labels)
+    assert len(other.train) + len(other.validation) == 500
+
+
+def test_mnist_reads_idx_files(mnist):
+    parts = load("mnist", root=mnist)
+    assert (len(parts.train), len(parts.validation), len(parts.test)) == (65, 15, 20)
+    pixels, labels = digit_like(20, seed=1)
+    assert parts.test.images.dtype == torch.float32
+    np.testing.assert_allclose(parts.test.images[:, 0].numpy(), pixels / 255, rtol=1e-6)
+    assert parts.test.labels.tolist() == labels.tolist()
+
+
+def test_mnist_reads_from_the_hub(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {
+            "image": datasets.Image(),
+            "label": datasets.ClassLabel(names=list("0123456789")),
+        }
+    )
+
+    def fake(name):
+        assert name == "ylecun/mnist"
+        parts = {"train": digit_like(80, 0), "test": digit_like(20, 1)}
+        return {
+            part: datasets.Dataset.from_dict({"image": list(x), "label": y}, features)
+            for part, (x, y) in parts.items()
+        }
+
+    monkeypatch.setattr(datasets, "load_dataset", fake)
+    parts = load("mnist")
+    pixels, labels = digit_like(20, seed=1)
+    np.testing.assert_allclose(parts.test.images[:, 0].numpy(), pixels / 255, rtol=1e-6)
+    assert parts.test.labels.tolist() == labels.tolist()
+
+
+def test_mnist_without_the_hub_says_what_to_give(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+
+    def offline(name):
+        raise ConnectionError("Couldn't reach it\nand more")
+
+    monkeypatch.setattr(datasets, "load_dataset", offline)
+    with pytest.raises(FileNotFoundError, match=r"Couldn't reach it.*--data.root") as caught:
+        load("mnist")
+    assert "\n" not in str(caught.value)
+
+
+def test_npz_with_names_of_classes(npz):
+    images = np.random.default_rng(0).random((20, 2, 4, 6))
+    path = npz(images=images, labels=np.arange(20) % 2, classes=np.array(["cat", "dog"]))
+    parts = load(path)
+    assert parts.name == path
+    assert parts.test.classes == ("cat", "dog")
+    assert parts.test.images.shape == (4, 2, 4, 6)
+    assert parts.test.images.dtype == torch.float32
+    kept = torch.cat([parts.train.images, parts.validation.images, parts.test.images])
+    assert kept.sum().item() == pytest.approx(images.sum(), rel=1e-5)
+
+
+def test_npz_divides_bytes_and_takes_a_root(npz, tmp_path):
+    pixels, labels = digit_like(60, 0)
+    npz(images=pixels, labels=labels)
+    parts = load("some.npz", root=tmp_path)
+    assert parts.train.images.shape[1:] == (1, 28, 28)
+    assert 0.9 < parts.train.images.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("digit", "expected one of digits, mnist, FILE.npz, got 'digit'; did you mean digits"),
+        ("MNIST", "did you mean mnist"),
+        ("mnits", "did you mean mnist"),
+        ("zzz", "got 'zzz'; use one of them"),
+        ("", "use one of them"),
+    ],
+)
+def test_refuses_unknown_sources(source, message):
+    with pytest.raises(ValueError, match=message):
+        load(source)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda raw: raw[:-100], "expected 62736 bytes for shape .80, 28, 28., found 62636; fetch"),
+        (lambda raw: raw + b"x", "expected 62736 bytes .* found 62737"),
+        (lambda raw: raw[:7], "expected an idx header of 16 bytes, found 7 bytes"),
+        (lambda raw: b"", "found 0 bytes"),
+        (lambda raw: b"\0\0\x08\x01" + raw[4:], "magic number 0x00000803 .* found 0x00000801"),
+        (lambda raw: b"<html>" + raw, "magic number 0x00000803 .* found 0x3c68746d"),
+    ],
+    ids=["cut", "long", "no header", "empty", "labels file", "html"],
+)
+def test_refuses_damaged_idx_files(tmp_path, content, message):
+    for part in NAMES.values():
+        pixels, labels = digit_like(80, 0)
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(idx(pixels))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
+    damaged = tmp_path / "train-images-idx3-ubyte"
+    damaged.write_bytes(content(damaged.read_bytes()))
+    with pytest.raises(ValueError, match=message) as caught:
+        load("mnist", root=tmp_path)
+    assert str(damaged) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda raw: raw[: len(raw) // 2], "expected 62736 bytes .* found .* after decompression"),
+        (lambda raw: b"plain" + raw, "not a sound gzip file"),
+        (lambda raw: raw[:9000] + bytes(9) + raw[9009:], "not a sound gzip file"),
+    ],
+    ids=["cut", "not gzip", "flipped bytes"],
+)
+def test_refuses_damaged_gzip_files(tmp_path, content, message):
+    for part in NAMES.values():
+        for kind, array in zip(KINDS, digit_like(80, 0), strict=True):
+            (tmp_path / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array)))
+    damaged = tmp_path / "train-images-idx3-ubyte.gz"
+    damaged.write_bytes(content(damaged.read_bytes()))
+    with pytest.raises(ValueError, match=message):
+        load("mnist", root=tmp_path)
+
+
+def test_refuses_idx_files_that_do_not_belong_together(mnist):
+    for path in mnist.glob("train-labels*"):
+        path.unlink()
+    (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(79) % 10))
+    with pytest.raises(ValueError, match=r"80 images and 79 labels"):
+        load("mnist", root=mnist)
+    (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(80) % 11))
+    with pytest.raises(ValueError, match=r"labels in 0..9, got 10 for image 10"):
+        load("mnist", root=mnist)
+
+
+def test_missing_idx_files_are_named(mnist):
+    for path in mnist.glob("*labels*"):
+        path.unlink()
+    message = "no train-labels-idx1-ubyte, t10k-labels-idx1-ubyte .or with .gz.: .*the four idx"
+    with pytest.raises(FileNotFoundError, match=message):
+        load("mnist", root=mnist)
+    with pytest.raises(FileNotFoundError, match=r"no such folder: .*nowhere"):
+        load("mnist", root=mnist / "nowhere")
+
+
+def objects(*arrays):
+    out = np.empty(len(arrays), object)
+    out[:] = arrays
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros(3), "y": np.zeros(3)}, "expected arrays `images` and `labels`, got x, y"),
+        ({}, "got none"),
+        (
+            {"images": objects(np.zeros((2, 2)), np.zeros((3, 3))), "labels": np.arange(2)},
+            "`images` as a plain array, got an object array .images of unequal size",
+        ),
+        (
+            {"images": np.zeros((2, 3, 3)), "labels": np.array([0, "a"], object)},
+            "`labels` as a plain array",
+        ),
+        (
+            {"images": np.zeros((2, 3, 3)), "labels": np.array([0, 5]), "classes": np.array(["a"])},
+            "at least 2 classes, got 1",
+        ),
+        ({"images": np.zeros((2, 3, 3)), "labels": np.array([0, -1])}, "label -1 is out of range"),
+        ({"images": np.full((2, 3, 3), np.nan), "labels": np.arange(2)}, "first in image 0"),
+        ({"images": np.random.rand(2, 3, 3), "labels": np.arange(2)}, "needs at least 5 different"),
+        ({"images": np.zeros((2, 3, 3)), "labels": np.zeros(2, int)}, "at least 2 classes, got 1"),
+    ],
+    ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "negative",
+         "nan", "few images", "one class"],
+)  # fmt: skip
+def test_refuses_npz_content(npz, arrays, message):
+    path = npz(**arrays)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path)
+    assert path in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "npy", "flipped"])
+def test_refuses_damaged_npz(npz, damage):
+    path = npz(images=np.random.rand(20, 9, 9), labels=np.arange(20) % 2)
+    content = Path(path).read_bytes()
+    with Path(path).open("wb") as file:
+        if damage == "npy":
+            np.save(file, np.zeros(3))
+        else:
+            changed = {"cut": content[:-200], "text": b"hello",
+                       "flipped": content[:900] + b"zzzz" + content[904:]}  # fmt: skip
+            file.write(changed[damage])
+    with pytest.raises(ValueError, match=r"save it with numpy.savez"):
+        load(path)
+
+
+def test_missing_npz_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file .*gone.npz; give the path"):
+        load(str(tmp_path / "gone.npz"))
+
+
+def test_importing_data_pulls_in_no_heavy_package():
+    script = (
+        "import sys, symshare.data\n"
+        "print([m for m in ('sklearn', 'datasets', 'pandas', 'matplotlib', 'pytorch_lightning',"
+        " 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
