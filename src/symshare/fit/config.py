@@ -1,0 +1,116 @@
+"""What a training run is, as plain dataclasses: importing them does not import torch."""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["DataConfig", "FitConfig", "ModelConfig", "OptimConfig"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where labelled images come from.
+
+    Attributes:
+        source: "digits", "mnist", or the path of an .npz file with `images` and `labels`.
+        transform: random transformation put on every image: none, flip, flips, half, quarter,
+            d4, rotate:A, scale:a-b.
+        root: folder of the MNIST idx files, or that a relative .npz path starts from.
+        limit: most images for training and validation together.
+    """
+
+    source: str = "digits"
+    transform: str = "none"
+    root: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Which network.
+
+    Attributes:
+        kind: "cnn" (no sharing), "gcnn" (a fixed set of elements), "gated" (a learned measure
+            on a dictionary of elements), "sinkhorn" (free learned stacks, the paper's network).
+        elements: names of the elements beside the identity, as in `symshare.groups.dihedral(4)`;
+            for "sinkhorn" only their number counts.
+        cnn_channels: width of the plain CNN; the other kinds get the width at which they have
+            as many free parameters.
+        architecture: "mnist" (5 blocks, kernel 5), "small" (3 blocks, kernel 3), or "auto" by
+            the size of the images.
+        norm: "layer" or "instance".
+        init: how free stacks start, "sharp" or "paper".
+    """
+
+    kind: Literal["cnn", "gcnn", "gated", "sinkhorn"] = "cnn"
+    elements: tuple[str, ...] = ("rot90", "rot180", "rot270")
+    cnn_channels: int = 32
+    architecture: Literal["auto", "mnist", "small"] = "auto"
+    norm: Literal["layer", "instance"] = "layer"
+    init: Literal["sharp", "paper"] = "sharp"
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """How to train.
+
+    Attributes:
+        steps: optimiser steps.
+        evaluations: how often in a run the validation part is read and a checkpoint written.
+        batch_size: images in a step.
+        lr: learning rate of weights (AdamW).
+        representation_lr: learning rate of representations; they are never decayed.
+        weight_decay: of weights.
+        schedule: "one-cycle" or "constant".
+        entropy: weight of the paper's entropy penalty, in 1/nats.
+        norm: weight of the paper's norm penalty (on the logits, as published).
+        measure: weight of the sum of a learned measure, which turns useless elements off.
+    """
+
+    steps: int = 600
+    evaluations: int = 10
+    batch_size: int = 64
+    lr: float = 1e-2
+    representation_lr: float = 1e-2
+    weight_decay: float = 1e-4
+    schedule: Literal["one-cycle", "constant"] = "one-cycle"
+    entropy: float = 0.0
+    norm: float = 0.0
+    measure: float = 0.02
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no run can have."""
+        for name in ("steps", "evaluations", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("lr", "representation_lr"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """One training run: data, model, optimiser, seed.
+
+    Attributes:
+        data: where the images come from.
+        model: which network.
+        optim: how to train.
+        seed: of the split, the initial weights, the batches and the transformations.
+    """
+
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    seed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested plain values, as `symshare fit --config` reads them back."""
+        values = asdict(self)
+        values["model"]["elements"] = list(self.model.elements)
+        return values
+
+
+def run_folder(out: str | None, default: str) -> Path:
+    """Folder of a run: the one asked for, or `runs/<default>`."""
+    return Path(out) if out else Path("runs") / default

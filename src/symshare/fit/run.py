@@ -1,0 +1,157 @@
+"""Run a `FitConfig`: train, write a run directory, read the test part once at the end."""
+
+import json
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+import yaml
+from safetensors.torch import save
+
+from symshare import groups
+from symshare.data import LabelledImages, Splits, Transform, load, transform
+from symshare.files import write_atomically
+from symshare.fit.config import FitConfig, ModelConfig
+from symshare.fit.train import train
+from symshare.groups import GroupAction
+from symshare.models import MNIST, SMALL, Architecture, GroupCNN, matched_channels, free_parameters, plain, wscnn
+from symshare.representations import Fixed, Gated, Representation, Sinkhorn
+
+__all__ = ["build", "dictionary", "fit", "fit_splits"]
+
+
+def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
+    """Train one network and write its run directory; a finished run is not run again.
+
+    An interrupted run continues from its last checkpoint and ends with the same numbers as one
+    that was not interrupted.
+
+    Args:
+        config: what to train.
+        out: run directory: `config.yaml`, `metrics.csv`, `checkpoints/`, `result.json`,
+            `representations.safetensors`.
+        progress: show a progress bar.
+
+    Returns:
+        The content of `result.json`.
+
+    Raises:
+        ValueError: if `out` holds a run of another configuration, or data and model do not fit.
+        OSError: if `out` cannot be written.
+    """
+    text = yaml.safe_dump(config.to_dict(), sort_keys=False)
+    _claim(out, text)
+    finished = out / "result.json"
+    if finished.exists():
+        return json.loads(finished.read_text())
+    data = config.data
+    splits = load(
+        data.source, root=data.root and Path(data.root), seed=config.seed, limit=data.limit
+    )
+    return fit_splits(config, splits, transform(data.transform), out, progress=progress)
+
+
+def fit_splits(
+    config: FitConfig, splits: Splits, law: Transform, out: Path, *, progress: bool = False
+) -> dict:
+    """As :func:`fit`, on data that is loaded already."""
+    _claim(out, yaml.safe_dump(config.to_dict(), sort_keys=False))
+    start = time.perf_counter()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        network = build(config.model, splits.train)
+    trained = train(
+        network,
+        splits.train,
+        law,
+        config.optim,
+        config.seed,
+        validation=splits.validation,
+        out=out,
+        progress=progress,
+    )
+    result = {
+        "model": config.model.kind,
+        "seed": config.seed,
+        **trained.test(splits.test, law),
+        "parameters": network.free_parameters(),
+        "representation_parameters": network.representation_parameters(),
+        "seconds": round(time.perf_counter() - start, 2),
+    }
+    write_atomically(out / "representations.safetensors", _representations(network, config.model))
+    write_atomically(out / "result.json", json.dumps(result, indent=2).encode())
+    return result
+
+
+def build(config: ModelConfig, data: LabelledImages) -> GroupCNN:
+    """The network of a configuration, for images of this size and these classes."""
+    _, in_channels, height, width = data.images.shape
+    classes = len(data.classes)
+    architecture = _architecture(config, (height, width))
+    reference = free_parameters(architecture, in_channels, classes, config.cnn_channels)
+    action = dictionary(config)
+    representations: list[Representation]
+    if config.kind == "cnn":
+        channels, representations = config.cnn_channels, plain(architecture.blocks)
+    else:
+        channels = matched_channels(architecture, in_channels, classes, len(action), reference)
+        if config.kind == "gcnn":
+            representations = [Fixed(action)] * architecture.blocks
+        elif config.kind == "gated":
+            representations = [Gated(action)] * architecture.blocks
+        else:
+            make = partial(Sinkhorn, init=config.init)
+            representations = wscnn(architecture, len(action), make)
+    return GroupCNN(
+        architecture, in_channels, classes, channels, representations, (height, width)
+    )
+
+
+def dictionary(config: ModelConfig) -> GroupAction:
+    """The elements of a configuration, by their names in the symmetries of the square."""
+    square = groups.dihedral(4)
+    return groups.rotations(1) if config.kind == "cnn" else square.subset(config.elements)
+
+
+def _architecture(config: ModelConfig, size: tuple[int, int]) -> Architecture:
+    named = {"mnist": MNIST, "small": SMALL}
+    chosen = named.get(config.architecture) or (MNIST if min(size) > MNIST.margin else SMALL)
+    return replace(chosen, norm=config.norm)
+
+
+def _claim(out: Path, config: str) -> None:
+    """Make the folder this configuration's own, or refuse a folder that is another's."""
+    path = out / "config.yaml"
+    if not path.exists():
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise ValueError(
+                f"{out} exists and holds no run of symshare; choose another folder with --out"
+            )
+        write_atomically(path, config.encode())
+    elif path.read_text() != config:
+        raise ValueError(
+            f"{out} holds a run with another configuration (see {path}); "
+            "choose another folder with --out, or repeat the same command to resume"
+        )
+
+
+def _representations(network: GroupCNN, config: ModelConfig) -> bytes:
+    """What a report shows of a network: stacks, lifted kernels, the measure."""
+    lifting = network.convolutions[0]
+    with torch.no_grad():
+        G = lifting.representation.group_size
+        kernels = lifting.kernel().unflatten(0, (-1, G))
+        tensors = {"lift.R": lifting.representation(), "lift.kernels": kernels}
+        for i, layer in enumerate(network.convolutions[1:], 1):
+            tensors[f"layer{i}.R"] = layer.representation()
+        if lifting.representation.measure is not None:
+            tensors["measure"] = lifting.representation.measure
+    names = (
+        [f"element {g}" for g in range(G)]
+        if config.kind == "sinkhorn"
+        else list(dictionary(config).names)
+    )
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    return save(tensors, {"names": json.dumps(names)})

@@ -1,0 +1,167 @@
+"""The training loop: Lightning's, with batches and transformations drawn on the device."""
+
+import csv
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytorch_lightning as pl
+import torch
+from jaxtyping import Float
+from pytorch_lightning.callbacks import Callback, ModelCheckpoint, TQDMProgressBar
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from symshare.data import LabelledImages, Transform
+from symshare.files import write_atomically
+from symshare.fit.config import OptimConfig
+from symshare.fit.module import Batches, Classifier, Standardise
+
+__all__ = ["Trained", "freeze", "train"]
+
+_EVALUATION_BATCH = 512
+_TEST_SEED = 7919
+"""Held-out images are transformed once, alike for every model and seed of a run."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network with the trainer that made it."""
+
+    classifier: Classifier
+    trainer: pl.Trainer
+
+    def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N classes"]:
+        """Outputs for raw images, in evaluation mode and without gradients."""
+        self.classifier.eval()
+        device = self.classifier.device
+        with torch.inference_mode():
+            parts = [self.classifier(x.to(device)).cpu() for x in images.split(_EVALUATION_BATCH)]
+        return torch.cat(parts)
+
+    def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
+        """Loss and accuracy on a test part, transformed once."""
+        with _quiet():
+            self.trainer.test(
+                self.classifier, _evaluation(freeze(data, law, _TEST_SEED)), verbose=False
+            )
+        return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
+
+
+def train(
+    network: nn.Module,
+    data: LabelledImages,
+    law: Transform,
+    optim: OptimConfig,
+    seed: int,
+    *,
+    validation: LabelledImages | None = None,
+    out: Path | None = None,
+    progress: bool = False,
+) -> Trained:
+    """Train a network on randomly transformed images.
+
+    Args:
+        network: from standardised images to logits.
+        data: training images, raw.
+        law: the transformation that every image draws anew in every step.
+        optim: how to train.
+        seed: of batches and transformations. The same seed gives the same numbers on one machine.
+        validation: read `optim.evaluations` times, transformed once.
+        out: folder for `metrics.csv` and `checkpoints/last.ckpt`, from which an interrupted call
+            continues; nothing is written where None.
+        progress: show a progress bar.
+
+    Returns:
+        The trained network.
+    """
+    classifier = Classifier(network, Standardise(data.images), law, optim, seed)
+    epochs = min(optim.evaluations, optim.steps)
+    batches = Batches(
+        data, optim.batch_size, -(-optim.steps // epochs), seed, lambda: classifier.current_epoch
+    )
+    callbacks: list[Callback] = [TQDMProgressBar()] if progress else []
+    resume = None
+    if out is not None:
+        callbacks += [
+            MetricsTable(out / "metrics.csv"),
+            ModelCheckpoint(out / "checkpoints", save_last=True, save_top_k=0),
+        ]
+        last = out / "checkpoints" / "last.ckpt"
+        resume = last if last.exists() else None
+    held_out = None if validation is None else _evaluation(freeze(validation, law, seed))
+    with _quiet():
+        trainer = pl.Trainer(
+            max_epochs=epochs,
+            accelerator="auto",
+            devices=1,
+            callbacks=callbacks,
+            logger=False,
+            enable_progress_bar=progress,
+            enable_checkpointing=out is not None,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+        )
+        trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
+    return Trained(classifier, trainer)
+
+
+def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
+    """The data with every image transformed once."""
+    generator = torch.Generator().manual_seed(seed)
+    return LabelledImages(law(data.images, generator), data.labels, data.classes)
+
+
+class MetricsTable(Callback):
+    """One row for each evaluation, kept in the checkpoint and written whole every time."""
+
+    _COLUMNS = ("epoch", "step", "lr", "train_loss", "train_accuracy", "val_loss", "val_accuracy")
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.rows: list[dict[str, float]] = []
+
+    def state_dict(self) -> dict[str, list[dict[str, float]]]:
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state_dict: dict[str, list[dict[str, float]]]) -> None:
+        self.rows = state_dict["rows"]
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
+        row = {"epoch": trainer.current_epoch, "step": trainer.global_step, **metrics}
+        row["lr"] = trainer.optimizers[0].param_groups[0]["lr"]
+        self.rows.append(row)
+        text = io.StringIO()
+        table = csv.DictWriter(text, self._COLUMNS, restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows(self.rows)
+        write_atomically(self.path, text.getvalue().encode())
+
+
+def _evaluation(data: LabelledImages) -> DataLoader:
+    """The data in order, as ready batches."""
+    parts = zip(
+        data.images.split(_EVALUATION_BATCH), data.labels.split(_EVALUATION_BATCH), strict=True
+    )
+    return DataLoader(list(parts), batch_size=None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hold back Lightning's advice, which our users cannot act on."""
+    log = logging.getLogger("pytorch_lightning.utilities.rank_zero")
+    level = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec.*")
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            warnings.filterwarnings("ignore", message="Checkpoint directory .* not empty.*")
+            yield
+    finally:
+        log.setLevel(level)
