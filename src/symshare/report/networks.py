@@ -1,0 +1,181 @@
+"""What the trained networks learned, as panels of pictures: kernels, stacks, measures."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from symshare.report import pictures, sentences
+from symshare.report.results import Results, Run
+
+__all__ = ["KernelPanel", "StackPanel", "kernel_panels", "measure_rows", "stack_panels"]
+
+CHANNELS = 8
+ELEMENTS = 12
+WITH_STACK = ("found", "gated", "sinkhorn")
+
+
+@dataclass(frozen=True)
+class KernelPanel:
+    """Kernels of one network's lifting layer; without rows, `why` says what is missing."""
+
+    model: str
+    seed: int | None
+    rows: list[tuple[str, pictures.Picture]]
+    note: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class StackPair:
+    """R[g] beside its nearest permutation.
+
+    `mass` is the mean entry of R on that permutation, in [0, 1] where R is doubly stochastic;
+    `known` is the candidate that acts on kernels by this permutation, if there is one.
+    """
+
+    name: str
+    learned: pictures.Picture
+    nearest: pictures.Picture
+    mass: float
+    known: str | None
+
+
+@dataclass(frozen=True)
+class StackPanel:
+    """The pairs of one network's lifting layer; `exact` if every R[g] is a permutation."""
+
+    model: str
+    seed: int
+    pairs: list[StackPair]
+    note: str
+    exact: bool
+    rendering: str
+
+
+def _element_names(run: Run, count: int) -> list[str]:
+    return list(run.names) if len(run.names) == count else [f"element {i}" for i in range(count)]
+
+
+def _which(run: Run, count: int) -> list[int]:
+    """The elements to show: all, or the ones with the largest measure, in their own order."""
+    if count <= ELEMENTS:
+        return list(range(count))
+    measure = run.tensors.get("measure")
+    if measure is None:
+        return list(range(ELEMENTS))
+    return sorted(measure.float().argsort(descending=True, stable=True)[:ELEMENTS].tolist())
+
+
+def kernel_panels(results: Results) -> list[KernelPanel]:
+    """Learned kernels of the lifting layer, [elements x channels], for each network."""
+    panels = []
+    for model in WITH_STACK:
+        run = results.first(model)
+        kernels = run.tensors.get("lift.kernels") if run else None
+        if run is None or kernels is None:
+            why = sentences.missing_tensors(results.verdict, model)
+            panels.append(KernelPanel(model, None, [], "", why))
+            continue
+        out, count, inputs = kernels.shape[:3]
+        plane = _plane(kernels.float())
+        strongest = plane.flatten(1).norm(dim=1).argsort(descending=True, stable=True)
+        channels = sorted(strongest[:CHANNELS].tolist())
+        elements = _which(run, count)
+        names = _element_names(run, count)
+        rows = pictures.kernel_rows(
+            plane[channels][:, elements].contiguous(), [names[i] for i in elements]
+        )
+        note = f"{len(channels)} of {out} channels, the strongest ones"
+        if inputs > 1:
+            note += f"; the first of {inputs} input channels"
+        if len(elements) < count:
+            note += f"; {len(elements)} of {count} elements"
+        panels.append(KernelPanel(model, run.seed, rows, note))
+    return panels
+
+
+def _plane(kernels: Tensor) -> Tensor:
+    """First input channel as [O, G, kh, kw]; a signal's kernel becomes one row."""
+    first = kernels[:, :, 0]
+    return first.unsqueeze(2) if first.ndim == 3 else first.flatten(2, -2)
+
+
+def stack_panels(results: Results) -> list[StackPanel]:
+    """R of the lifting layer beside the nearest permutations, for each network that has one."""
+    from symshare.analysis import nearest_permutation
+
+    panels = []
+    for model in reversed(WITH_STACK):
+        run = results.first(model)
+        stack = run.tensors.get("lift.R") if run else None
+        if run is None or stack is None:
+            continue
+        stack = stack.float().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        nearest = nearest_permutation(stack).cpu()
+        names = _element_names(run, len(stack))
+        pairs = []
+        for index in _which(run, len(stack)):
+            matrix, indices = stack[index], nearest[index]
+            permutation = torch.zeros_like(matrix).scatter_(1, indices.unsqueeze(1), 1.0)
+            pairs.append(
+                StackPair(
+                    name=names[index],
+                    learned=pictures.stack_matrix(matrix, f"R of {names[index]}"),
+                    nearest=pictures.stack_matrix(
+                        permutation, f"permutation nearest to R of {names[index]}"
+                    ),
+                    mass=float(matrix.gather(1, indices.unsqueeze(1)).mean()),
+                    known=_known(results.verdict, indices.tolist()),
+                )
+            )
+        size = stack.shape[-1]
+        exact = all(abs(pair.mass - 1) < 1e-5 for pair in pairs)
+        note = (
+            f"{size} x {size}; an even spread puts {sentences.percent(1 / size)} on any permutation"
+        )
+        if exact:
+            note = f"{size} x {size}; R is itself a permutation for every element"
+        if len(pairs) < len(stack):
+            note += f"; {len(pairs)} of {len(stack)} elements"
+        if not run.tensors["lift.R"].isfinite().all():
+            note += "; entries that are not finite are drawn as 0"
+        # Shrinking a large matrix by picking pixels would drop single entries.
+        rendering = "px" if size <= 64 else ""
+        panels.append(StackPanel(model, run.seed, pairs, note, exact, rendering))
+    return panels
+
+
+def _known(verdict: dict[str, Any], indices: list[int]) -> str | None:
+    """The candidate whose kernel map this permutation is, if there is one."""
+    if indices == list(range(len(indices))):
+        return "id"
+    names = (e["name"] for e in verdict["elements"] if e["kernel_permutation"] == indices)
+    return next(names, None)
+
+
+def measure_rows(results: Results) -> dict[str, Any] | None:
+    """The learned measure of every element: each seed's value and their mean.
+
+    Returns:
+        None if no run has learned one.
+    """
+    runs = [run for run in results.runs if run.model == "gated" and "measure" in run.tensors]
+    if not runs:
+        return None
+    names = _element_names(runs[0], len(runs[0].tensors["measure"]))
+    values = torch.stack(
+        [r.tensors["measure"].float() for r in runs if len(r.tensors["measure"]) == len(names)]
+    )
+    found = set(results.verdict["found"])
+    rows = [
+        {
+            "name": name,
+            "mean": float(values[:, index].mean()),
+            "values": values[:, index].tolist(),
+            "found": name in found or index == 0,
+        }
+        for index, name in enumerate(names)
+    ]
+    return {"rows": rows, "seeds": [run.seed for run in runs]}

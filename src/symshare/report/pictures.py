@@ -1,0 +1,175 @@
+"""Tensors as small PNG pictures inside the page.
+
+Signed and nonnegative values are drawn as opacity of a colour, so that zero is whatever the
+page's background is, in the light and in the dark theme.
+"""
+
+import base64
+import struct
+import zlib
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+__all__ = ["Picture", "image", "kernel_rows", "positions", "stack_matrix", "thin_out"]
+
+POSITIVE = (230, 97, 1)
+NEGATIVE = (55, 120, 220)
+MASS = (55, 120, 220)
+# Top left, top right, bottom left, bottom right: told apart under every common colour blindness.
+CORNERS = ((0, 90, 181), (255, 194, 10), (220, 50, 32), (0, 158, 115))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG as a data URI, with the text that stands for it and its size on the page [px]."""
+
+    uri: str
+    alt: str
+    width: int
+    height: int
+
+
+def png(pixels: UInt8[Tensor, "H W C"]) -> bytes:
+    r"""Encode pixels as PNG, the same bytes for the same pixels everywhere.
+
+    Args:
+        pixels: values in [0, 255]; C = 1 (grey), 3 (RGB) or 4 (RGBA).
+
+    >>> png(torch.zeros(1, 1, 1, dtype=torch.uint8))[:8]
+    b'\x89PNG\r\n\x1a\n'
+    """
+    height, width, channels = pixels.shape
+    colour_type = {1: 0, 3: 2, 4: 6}[channels]
+    above = torch.cat([torch.zeros_like(pixels[:1]), pixels[:-1]])
+    # Filter 2 ("up") on every row: enlarged pictures repeat rows, whose differences are zero.
+    rows = (pixels - above).reshape(height, width * channels)
+    filtered = torch.cat([torch.full((height, 1), 2, dtype=torch.uint8), rows], dim=1)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    header = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
+    body = zlib.compress(filtered.numpy().tobytes(), 9)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    )
+
+
+def _picture(pixels: UInt8[Tensor, "H W C"], alt: str, box: int) -> Picture:
+    """Size the picture so that its longer side is `box` px and the shorter one stays visible."""
+    height, width = pixels.shape[:2]
+    scale = box / max(height, width)
+    uri = "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
+    return Picture(uri, alt, max(round(width * scale), 12), max(round(height * scale), 12))
+
+
+def thin_out(pixels: Float[Tensor, "C H W"], longest: int = 64) -> Float[Tensor, "C h w"]:
+    """Average an image down until its longer side is at most `longest` pixels."""
+    factor = -(-max(pixels.shape[1:]) // longest)
+    if factor == 1:
+        return pixels
+    return torch.nn.functional.avg_pool2d(pixels, factor, ceil_mode=True)
+
+
+def image(
+    values: Tensor,
+    permutation: Int[Tensor, " P"] | None,
+    limits: tuple[float, float],
+    alt: str,
+    box: int = 64,
+) -> Picture:
+    """Draw an image, after a permutation of its pixels if one is given.
+
+    (g f)[p] = f[permutation[p]]
+
+    Args:
+        values: [C, H, W], or [C, N] for a signal; three channels are drawn in colour, any other
+            number as the grey mean.
+        permutation: source index of every pixel.
+        limits: the values drawn black and white.
+        alt: what the picture shows, in words.
+        box: the longer side on the page [px].
+    """
+    plane = values if values.ndim == 3 else values.unsqueeze(1)
+    if permutation is not None:
+        plane = plane.flatten(1)[:, permutation].reshape(plane.shape)
+    low, high = limits
+    plane = thin_out(plane.float())
+    if plane.shape[0] != 3:
+        plane = plane.mean(0, keepdim=True)
+    scaled = ((plane - low) / ((high - low) or 1.0)).clamp(0, 1).mul(255).round()
+    return _picture(scaled.to(torch.uint8).permute(1, 2, 0).contiguous(), alt, box)
+
+
+def positions(
+    shape: tuple[int, int], permutation: Int[Tensor, " P"] | None, alt: str, box: int = 64
+) -> Picture:
+    """Draw a kernel whose positions are coloured, so that one sees where each of them goes.
+
+    Args:
+        shape: kernel size.
+        permutation: source index of every position; None draws the kernel before.
+        alt: what the picture shows, in words.
+        box: the longer side on the page [px].
+    """
+    height, width = shape
+    down = torch.linspace(0, 1, height).reshape(-1, 1, 1)
+    across = torch.linspace(0, 1, width).reshape(1, -1, 1)
+    corners = torch.tensor(CORNERS, dtype=torch.float32)
+    top = corners[0] * (1 - across) + corners[1] * across
+    bottom = corners[2] * (1 - across) + corners[3] * across
+    colours = (top * (1 - down) + bottom * down).reshape(height * width, 3)
+    if permutation is not None:
+        colours = colours[permutation]
+    return _picture(colours.reshape(height, width, 3).round().to(torch.uint8), alt, box)
+
+
+def _signed(values: Float[Tensor, "H W"], limit: float) -> UInt8[Tensor, "H W 4"]:
+    strength = (values.abs() / (limit or 1.0)).clamp(0, 1)
+    colour = torch.where(
+        values.unsqueeze(-1) >= 0,
+        torch.tensor(POSITIVE, dtype=torch.uint8),
+        torch.tensor(NEGATIVE, dtype=torch.uint8),
+    )
+    alpha = strength.mul(255).round().to(torch.uint8).unsqueeze(-1)
+    return torch.cat([colour, alpha], dim=-1)
+
+
+def kernel_rows(
+    kernels: Float[Tensor, "O G kh kw"], names: list[str], cell: int = 8, gap: int = 8
+) -> list[tuple[str, Picture]]:
+    """Draw kernels as [elements x channels]: one strip of O kernels for each of G elements.
+
+    Args:
+        kernels: one input channel of a lifting layer's expanded kernel.
+        names: G element names.
+        cell: pixels of the picture per kernel position.
+        gap: empty pixels between kernels.
+    """
+    limits = kernels.abs().amax(dim=(1, 2, 3))
+    rows = []
+    for index, name in enumerate(names):
+        tiles = []
+        for channel, limit in enumerate(limits.tolist()):
+            tile = _signed(kernels[channel, index], limit)
+            tile = tile.repeat_interleave(cell, 0).repeat_interleave(cell, 1)
+            if channel:
+                tiles.append(torch.zeros(tile.shape[0], gap, 4, dtype=torch.uint8))
+            tiles.append(tile)
+        strip = torch.cat(tiles, dim=1)
+        alt = f"{len(tiles) // 2 + 1} kernels of the lifting layer for the element {name}"
+        rows.append((name, _picture(strip, alt, strip.shape[1] // 2)))
+    return rows
+
+
+def stack_matrix(matrix: Float[Tensor, "D D"], alt: str, box: int = 120) -> Picture:
+    """Draw one matrix of a representation: full colour at 1 (or at its maximum, if larger)."""
+    strength = (matrix.abs() / max(1.0, float(matrix.abs().max()))).mul(255).round()
+    colour = torch.tensor(MASS, dtype=torch.uint8).expand(*matrix.shape, 3)
+    pixels = torch.cat([colour, strength.to(torch.uint8).unsqueeze(-1)], dim=-1)
+    return _picture(pixels, alt, box)

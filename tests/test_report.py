@@ -1,0 +1,428 @@
+import base64
+import io
+import itertools
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from symshare.report import charts, pictures, sentences, write_report
+from symshare.report.results import Run
+
+from .synthetic_run import CASES, write_run
+
+WIDTHS = (1280, 390)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost , EXCLUDE 127.0.0.1",
+]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, dict[str, Any]]]:
+    """One report of every kind, written once, with the verdict it was made from."""
+    made = {}
+    for kind in CASES:
+        folder = tmp_path_factory.mktemp(kind)
+        verdict = write_run(folder, kind)
+        made[kind] = (write_report(folder), verdict)
+    return made
+
+
+def pixels(picture: pictures.Picture) -> torch.Tensor:
+    """The picture as [C, H, W], decoded by another library than the one that encoded it."""
+    image_module = pytest.importorskip("PIL.Image")
+    numpy = pytest.importorskip("numpy")
+    data = base64.b64decode(picture.uri.removeprefix("data:image/png;base64,"))
+    array = torch.tensor(numpy.array(image_module.open(io.BytesIO(data))))
+    return array.unsqueeze(0) if array.ndim == 2 else array.permute(2, 0, 1)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_the_page_stands_alone(reports: dict[str, tuple[Path, dict[str, Any]]], kind: str) -> None:
+    page = reports[kind][0].read_text(encoding="utf-8")
+    links = re.findall(r"""(?:src|href|action|data|poster)\s*=\s*["']([^"']*)""", page)
+    assert links
+    assert all(link.startswith(("data:", "#")) for link in links)
+    assert not re.search(r"@import|url\(|<script|https?://|None\b|nan\b|Undefined", page)
+    assert len(page) < 1_000_000
+
+
+def test_the_same_files_give_the_same_page_and_nothing_else(tmp_path: Path) -> None:
+    write_run(tmp_path, "group")
+    first = write_report(tmp_path).read_bytes()
+    before = sorted(tmp_path.iterdir())
+    assert write_report(tmp_path).read_bytes() == first
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_failure_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path, "undecided")
+    old = write_report(tmp_path).read_bytes()
+
+    def full_disk(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("os.replace", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_report(tmp_path)
+    assert (tmp_path / "report.html").read_bytes() == old
+    assert not list(tmp_path.glob(".report*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "match"),
+    [
+        pytest.param(None, FileNotFoundError, "run `symshare discover", id="missing"),
+        pytest.param('{"schema": 1, ', ValueError, "expected JSON", id="truncated"),
+        pytest.param('{"schema": 2}', ValueError, "expected schema 1 .* got 2", id="newer"),
+        pytest.param("[]", ValueError, "expected schema 1 .* got None", id="no object"),
+    ],
+)
+def test_unreadable_verdict(
+    tmp_path: Path, text: str | None, error: type[Exception], match: str
+) -> None:
+    if text is not None:
+        (tmp_path / "verdict.json").write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=match):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_missing_parts_are_explained(tmp_path: Path) -> None:
+    verdict = write_run(tmp_path, "undecided")
+    verdict.update(power=None, accuracy=None, commands=[], caveats=[])
+    for entry in verdict["elements"]:
+        entry.update(excess_loss=None, interval=None, kept_share=None, kept_share_by_class=None)
+        entry.update(kept_share_min=None, kept_share_min_lower=None, kernel_permutation=None)
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
+    for name in ("examples.safetensors", "config.yaml"):
+        (tmp_path / name).unlink()
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    for sentence in (
+        "No example images were kept",
+        "it has no map of kernels",
+        "not measured for this candidate",
+        "power gate was not reached",
+        "No network was trained in this run",
+        "there are no kernels to show",
+        "there is no stack to show",
+        "No network with a learned measure",
+        "there is no curve to draw",
+        "no command was recorded",
+        "No config.yaml",
+    ):
+        assert sentence in page
+
+
+def test_unfinished_and_diverged_runs_are_shown_as_such(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    write_run(tmp_path, "group")
+    (tmp_path / "runs" / "cnn-seed2" / "result.json").unlink()
+    (tmp_path / "runs" / "something else").mkdir()
+    path = tmp_path / "runs" / "sinkhorn-seed0" / "representations.safetensors"
+    tensors = load_file(path)
+    tensors["lift.R"][1, 0, 0] = float("nan")
+    save_file(tensors, path, metadata={"names": "[]"})
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert "not finished" in page
+    assert "not finite are drawn as 0" in page
+
+
+def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
+    verdict = write_run(tmp_path, "undecided")
+    verdict["classes"] = ['<img src="x" onerror="alert(1)">'] * 10
+    verdict["sentence"] = "<b>bold</b> & more"
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert 'src="x"' not in page
+    assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in page
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_png_survives_another_decoder(channels: int) -> None:
+    values = torch.randint(0, 256, (7, 5, channels), dtype=torch.uint8)
+    uri = "data:image/png;base64," + base64.b64encode(pictures.png(values)).decode()
+    torch.testing.assert_close(
+        pixels(pictures.Picture(uri, "", 5, 7)), values.permute(2, 0, 1), rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_image_is_drawn_as_the_permutation_says(channels: int) -> None:
+    values = torch.randint(0, 256, (channels, 6, 6)).float()
+    turned = torch.rot90(torch.arange(36).reshape(6, 6), 1, (0, 1)).flatten()
+    drawn = pixels(pictures.image(values, turned, (0.0, 255.0), "turned"))
+    torch.testing.assert_close(drawn.float(), torch.rot90(values, 1, (-2, -1)), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        pytest.param((1, 8, 8), (64, 64), id="square"),
+        pytest.param((3, 20, 60), (64, 21), id="oblong"),
+        pytest.param((1, 300, 200), (43, 64), id="large"),
+        pytest.param((2, 12), (64, 12), id="signal"),
+        pytest.param((1, 200, 2), (12, 64), id="sliver"),
+    ],
+)
+def test_pictures_keep_their_proportions(shape: tuple[int, ...], size: tuple[int, int]) -> None:
+    picture = pictures.image(torch.rand(shape), None, (0.0, 1.0), "noise")
+    assert (picture.width, picture.height) == size
+    assert max(pixels(picture).shape[1:]) <= 64
+
+
+def test_zero_is_transparent_and_sign_is_colour() -> None:
+    kernels = torch.tensor([-1.0, 0.0, 0.5, 1.0]).reshape(1, 1, 2, 2)
+    [(name, strip)] = pictures.kernel_rows(kernels, ["id"], cell=1)
+    drawn = pixels(strip)
+    assert name == "id"
+    assert drawn[3].flatten().tolist() == [255, 0, 128, 255]
+    assert tuple(drawn[:3, 0, 0].tolist()) == pictures.NEGATIVE
+    assert tuple(drawn[:3, 1, 1].tolist()) == pictures.POSITIVE
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([-0.01, 0.02, 4.0], id="usual"),
+        pytest.param([], id="nothing measured"),
+        pytest.param([-3.0, 900.0], id="wide"),
+        pytest.param([0.001], id="narrow"),
+    ],
+)
+def test_loss_axis_is_monotone_and_its_ticks_do_not_collide(values: list[float]) -> None:
+    axis = charts.loss_axis(values, 0.05)
+    positions = [axis.at(x) for x in sorted({*values, 0.0, 0.05})]
+    assert positions == sorted(positions)
+    assert 0 < positions[0] < positions[-1] < 100
+    at = [position for position, _ in axis.ticks]
+    assert all(later - earlier >= 11 for earlier, later in itertools.pairwise(at))
+
+
+def test_curves_fall_back_to_epochs() -> None:
+    rows = [{"epoch": str(e), "step": "", "val_accuracy": str(0.5 + e / 10)} for e in range(4)]
+    rows.insert(2, {"epoch": "1", "step": "", "val_accuracy": ""})
+    drawn = charts.curves([Run("cnn", 0, None, "", rows, {}, ())])
+    assert drawn is not None
+    assert drawn.horizontal == "epoch"
+    points = [tuple(map(float, point.split(","))) for point in drawn.lines[0].path.split()]
+    assert len(points) == 4
+    assert points == sorted(points)
+    assert [y for _, y in points] == sorted((y for _, y in points), reverse=True)
+
+
+def test_welch_agrees_with_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    found, cnn = [0.91, 0.93, 0.92, 0.94], [0.85, 0.90, 0.86]
+    expected = stats.ttest_ind(found, cnn, equal_var=False).confidence_interval(0.95)
+    bounds = sentences.welch(found, cnn)
+    assert bounds is not None
+    assert bounds[1:] == pytest.approx((expected.low, expected.high))
+
+
+def _accuracy(*values: float) -> dict[str, Any]:
+    return {"mean": sum(values) / len(values), "values": list(values), "n": len(values)}
+
+
+@pytest.mark.parametrize(
+    ("found", "cnn", "answer", "part"),
+    [
+        pytest.param((0.93, 0.94, 0.92), (0.85, 0.86, 0.84), "Yes", "+8.0 percentage", id="yes"),
+        pytest.param((0.85, 0.86, 0.84), (0.93, 0.94, 0.92), "No, it costs", "more err", id="no"),
+        pytest.param((0.85, 0.95, 0.90), (0.84, 0.94, 0.89), "Not clearly", "Welch", id="unclear"),
+        pytest.param((0.9,), (0.8,), "Not clear from a single", "50\xa0% fewer", id="one seed"),
+        pytest.param(None, (0.8, 0.9), "Not measured", "not both trained", id="not trained"),
+    ],
+)
+def test_does_it_help(
+    found: tuple[float, ...] | None, cnn: tuple[float, ...], answer: str, part: str
+) -> None:
+    accuracy = {"cnn": _accuracy(*cnn), "found": _accuracy(*found) if found else None}
+    short, long = sentences.help_answer({"found": ["rot180"], "accuracy": accuracy})
+    assert short.startswith(answer)
+    assert part in long
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("chromium is not installed; `apt-get install chromium fonts-dejavu-core`")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=executable, headless=True, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+# Text that its box cuts off, boxes wider than their place, and anything outside the window.
+CLIPPED = """
+() => {
+  const wrong = [];
+  const scrolls = element => element.closest('.scroll') !== null;
+  for (const element of document.querySelectorAll('body *')) {
+    if (element.closest('svg') || scrolls(element) || !element.checkVisibility()) continue;
+    const style = getComputedStyle(element);
+    const box = element.getBoundingClientRect();
+    const what = element.tagName + '.' + element.className + ' ' + element.textContent.slice(0, 40);
+    if (box.left < -0.5 || box.right > innerWidth + 0.5) wrong.push('outside: ' + what);
+    if (style.display === 'inline') continue;
+    if (element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0)
+      wrong.push('too wide: ' + what);
+    if (style.overflowY === 'hidden' && element.scrollHeight > element.clientHeight + 1)
+      wrong.push('cut off: ' + what);
+  }
+  for (const text of document.querySelectorAll('svg text')) {
+    if (!text.checkVisibility()) continue;
+    const box = text.getBoundingClientRect();
+    const home = text.closest('section').getBoundingClientRect();
+    if (box.left < home.left || box.right > home.right || box.bottom > home.bottom)
+      wrong.push('label outside: ' + text.textContent);
+  }
+  return wrong;
+}
+"""
+
+# Labels of one chart that lie on one another.
+COLLISIONS = """
+() => [...document.querySelectorAll('svg')].flatMap(svg => {
+  const texts = [...svg.querySelectorAll(':scope > text')].filter(t => t.checkVisibility());
+  const boxes = texts.map(t => t.getBoundingClientRect());
+  return texts.flatMap((t, i) => texts.slice(i + 1).filter((_, j) => {
+    const a = boxes[i], b = boxes[i + 1 + j];
+    const across = a.left < b.right - 1 && b.left < a.right - 1;
+    return across && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+  }).map(u => t.textContent + ' on ' + u.textContent));
+})
+"""
+
+UNLABELLED = """
+() => [...document.querySelectorAll('img, svg')].filter(picture => {
+  if (picture.tagName === 'IMG') return !picture.alt || !picture.complete || !picture.naturalWidth;
+  return !picture.parentElement.closest('svg') && !picture.getAttribute('aria-label');
+}).map(picture => picture.outerHTML.slice(0, 80))
+"""
+
+# Every text on its background, by the contrast formula of WCAG 2.
+FAINT = """
+() => {
+  const parse = c => (c.match(/[\\d.]+/g) || []).map(Number);
+  const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true});
+  const rgb = layers => {
+    canvas.clearRect(0, 0, 1, 1);
+    for (const layer of layers) { canvas.fillStyle = layer; canvas.fillRect(0, 0, 1, 1); }
+    return canvas.getImageData(0, 0, 1, 1).data;
+  };
+  const light = c => [0.2126, 0.7152, 0.0722].reduce((sum, w, i) => {
+    const v = c[i] / 255;
+    return sum + w * (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  }, 0);
+  const faint = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
+    if (!own || element.closest('svg') || !element.checkVisibility()) continue;
+    const backgrounds = [];
+    for (let at = element; at; at = at.parentElement)
+      backgrounds.unshift(getComputedStyle(at).backgroundColor);
+    const behind = rgb(backgrounds), front = rgb([...backgrounds, getComputedStyle(element).color]);
+    const [high, low] = [light(behind), light(front)].sort((a, b) => b - a);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) faint.push(ratio.toFixed(2) + ' ' + element.textContent.slice(0, 30));
+  }
+  return faint;
+}
+"""
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_in_a_browser(
+    reports: dict[str, tuple[Path, dict[str, Any]]], browser: Any, kind: str
+) -> None:
+    path, verdict = reports[kind]
+    trouble: list[str] = []
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    page.on("console", lambda message: trouble.append(message.text))
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("requestfailed", lambda request: trouble.append(request.url))
+    page.goto(path.as_uri())
+    for opened in (False, True):
+        if opened:
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 844})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(CLIPPED) == []
+            assert page.evaluate(COLLISIONS) == []
+    assert page.evaluate(UNLABELLED) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(FAINT) == []
+    _check_numbers(page, verdict)
+    context.close()
+    assert trouble == []
+
+
+def _check_numbers(page: Any, verdict: dict[str, Any]) -> None:
+    """Every number of the page, as data and as text, is the verdict's."""
+    assert page.inner_text("h1") == verdict["sentence"]
+    body = page.inner_text("body")
+    assert all(caveat in body for caveat in verdict["caveats"])
+    shown = page.eval_on_selector_all(
+        ".card",
+        """cards => cards.map(card => ({
+            ...card.dataset,
+            excess: card.querySelector('.excess').innerText,
+            bounds: card.querySelector('.bounds').innerText,
+        }))""",
+    )
+    by_name = {card["element"]: card for card in shown}
+    assert len(shown) == len(verdict["elements"])
+    for entry in verdict["elements"]:
+        card = by_name[entry["name"]]
+        assert card["status"] == entry["status"]
+        for field, attribute in (
+            ("excess_loss", "excessLoss"),
+            ("interval", "interval"),
+            ("kept_share", "keptShare"),
+            ("kept_share_by_class", "keptShareByClass"),
+            ("kept_share_min", "keptShareMin"),
+            ("measure", "measure"),
+        ):
+            assert json.loads(card[attribute]) == entry[field]
+        assert card["excess"] == sentences.nats(entry["excess_loss"])
+        assert card["bounds"] == sentences.interval(entry["interval"])
+    power = page.eval_on_selector(".power", "element => ({...element.dataset})")
+    for field, text in power.items():
+        name = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
+        assert json.loads(text) == verdict["power"][name]
+    randoms = page.eval_on_selector_all(".random", "rows => rows.map(row => ({...row.dataset}))")
+    assert [
+        {"excess_loss": json.loads(r["excessLoss"]), "interval": json.loads(r["interval"])}
+        for r in randoms
+    ] == verdict["power"]["random_permutations"]
+    rows = page.eval_on_selector_all(
+        "tr[data-model]",
+        "rows => rows.map(row => ({...row.dataset, text: row.querySelector('.mean')?.innerText}))",
+    )
+    trained = {model: entry for model, entry in verdict["accuracy"].items() if entry}
+    assert {row["model"] for row in rows if row["mean"] != "null"} == set(trained)
+    for row in rows:
+        if (entry := trained.get(row["model"])) is None:
+            continue
+        for field in ("mean", "std", "n", "values", "parameters"):
+            assert json.loads(row[field]) == entry[field]
+        assert row["text"] == sentences.percent(entry["mean"])
