@@ -1,0 +1,19 @@
+"""Candidate transformations: exact ones of the data's shape, and automorphisms of its statistics.
+
+`propose` is the entry; what it returns is judged elsewhere. Second moments propose too much (any
+stationary field admits the half turn, any ring the reversal) and know nothing of labels.
+"""
+
+from symshare.propose.automorphisms import Automorphisms, Moments, automorphisms, estimate, residual
+from symshare.propose.candidates import Candidate, Candidates, propose
+
+__all__ = [
+    "Automorphisms",
+    "Candidate",
+    "Candidates",
+    "Moments",
+    "automorphisms",
+    "estimate",
+    "propose",
+    "residual",
+]

@@ -1,0 +1,455 @@
+"""Where candidate transformations come from: the lattice, the statistics of the data, the user."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symshare.groups import (
+    GroupAction,
+    LatticeMap,
+    closure,
+    dihedral,
+    flips,
+    from_permutations,
+    lattice,
+)
+from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
+
+# Largest set of candidates, as everywhere in the package.
+CAP = 48
+# Positions that the search over statistics can handle in about a second.
+POSITIONS = 100
+# Assignments tried by the search over statistics.
+NODES = 600
+# Of the many elements of a group the worst strays further than one alone does. Lattice maps get
+# this allowance for their products; strangers, of which there are so many more, do not.
+PRODUCTS = 1.25
+# More images than this add seconds and no insight.
+IMAGES = 10_000
+
+Permutation = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One transformation of the image grid that may be a symmetry.
+
+    Attributes:
+        name: as in `symshare.groups`; `perm1`, `perm2`, ... for those that are no lattice map.
+        permutation: source indices, `(g f)[p] = f[permutation[p]]` for f flattened over H, W.
+        source: "lattice" (exact for the shape), "statistics" or "user".
+        map: the lattice map, whose linear part acts on kernels; None if there is none.
+        residual: distance from an automorphism of the second moments in units of the tolerance
+            (see `symshare.propose.residual`); None where the search grid cannot express it.
+    """
+
+    name: str
+    permutation: Permutation
+    source: str
+    map: LatticeMap | None
+    residual: float | None
+
+    @property
+    def has_kernel_map(self) -> bool:
+        """Whether the transformation acts on kernels of every size."""
+        return self.map is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return {
+            "name": self.name,
+            "permutation": list(self.permutation),
+            "source": self.source,
+            "matrix": None if self.map is None else [list(row) for row in self.map.matrix],
+            "shift": None if self.map is None else list(self.map.shift),
+            "residual": self.residual,
+        }
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates over one image grid, identity first.
+
+    Attributes:
+        shape: the grid (H, W).
+        elements: the candidates; `elements[0]` is the identity.
+        grid: the grid, at most 100 positions, that statistics were searched on.
+        capped: True if the search over statistics met a cap: positions are too alike to tell
+            apart for so few images, and there may be more automorphisms.
+        dropped: finds of the search that were not kept: those whose products with the others are
+            no automorphisms, and those that are no lattice map where images were pooled or where
+            most such finds contradict one another.
+    """
+
+    shape: tuple[int, int]
+    elements: tuple[Candidate, ...]
+    grid: tuple[int, int]
+    capped: bool
+    dropped: int
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all candidates, identity first."""
+        return tuple(element.name for element in self.elements)
+
+    @property
+    def residuals(self) -> tuple[float | None, ...]:
+        """Distances of all candidates but the identity from automorphisms of the moments."""
+        return tuple(element.residual for element in self.elements[1:])
+
+    def action(self, names: Iterable[str] | None = None) -> GroupAction:
+        """The named candidates (all by default) as a `GroupAction`; the identity always belongs.
+
+        Its `table`, `is_group` and `name` tell how they multiply as maps of the image grid.
+
+        Raises:
+            ValueError: for a name that is no candidate.
+        """
+        wanted = set(self.names if names is None else names) | {"id"}
+        if unknown := sorted(wanted.difference(self.names)):
+            raise ValueError(
+                f"Candidates.action: no candidate {unknown}; choose from {list(self.names)}"
+            )
+        chosen = [element for element in self.elements if element.name in wanted]
+        return from_permutations(
+            [element.permutation for element in chosen],
+            self.shape,
+            [element.name for element in chosen],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Content of candidates.json: plain lists, numbers and strings."""
+        return {
+            "shape": list(self.shape),
+            "grid": list(self.grid),
+            "capped": self.capped,
+            "dropped": self.dropped,
+            "elements": [element.to_json() for element in self.elements],
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Candidates":
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: where an entry is missing.
+        """
+        try:
+            return cls(
+                shape=tuple(content["shape"]),
+                elements=tuple(_candidate_from_json(entry) for entry in content["elements"]),
+                grid=tuple(content["grid"]),
+                capped=content["capped"],
+                dropped=content["dropped"],
+            )
+        except KeyError as error:
+            raise ValueError(
+                f"Candidates.from_json: no entry {error}; was this written by Candidates.to_json?"
+            ) from error
+
+
+def propose(
+    images: Float[Tensor, "N C H W"],
+    *,
+    periodic: tuple[str, ...] = (),
+    extra: GroupAction | None = None,
+    tolerance: float = 1.0,
+    seed: int = 0,
+) -> Candidates:
+    """Collects the transformations worth judging.
+
+    1. Exact ones of the shape: D4 for square images, flips for others (only that of the long axis
+       where the other has length 1), and cyclic shifts along the axes named periodic.
+    2. Automorphisms of the second moments of the pixels (`symshare.propose.automorphisms`). Images
+       of more than 100 pixels are average-pooled first; what is found there counts if it is a
+       lattice map, which extends exactly to the image grid. Without pooling any permutation
+       counts.
+    3. The user's.
+
+    Args:
+        images: at least 8, finite.
+        periodic: axes ("H", "W") along which images wrap around; at most 48 shifts each.
+        extra: further candidates, over the image grid or, where H or W is 1, over the long axis.
+        tolerance: of the search over statistics, in units of its bootstrap tolerance.
+        seed: of the bootstrap and of the choice of 10 000 images where there are more.
+
+    Returns:
+        Distinct candidates, identity first, then by source.
+
+    Raises:
+        ValueError: for images of another rank, too few or not finite; an unknown axis; an
+            `extra` that does not act on the grid.
+
+    >>> images = torch.rand(64, 1, 3, 2, generator=torch.Generator().manual_seed(0))
+    >>> propose(images).names[:4]
+    ('id', 'flipW', 'flipH', 'rot180')
+    """
+    if images.ndim != 4:
+        raise ValueError(
+            f"propose: expected images [N, C, H, W], got shape {tuple(images.shape)}; "
+            f"add the missing axes of length 1"
+        )
+    if len(images) < 8:
+        raise ValueError(f"propose: expected at least 8 images, got {len(images)}; pass more")
+    shape = (images.shape[2], images.shape[3])
+    exact = _lattice_maps(shape, periodic)
+    users: dict[str, Permutation] = {}
+    if extra is not None:
+        grid = max(shape) if extra.dims == 1 and 1 in shape else shape
+        rows = extra.permutation(grid).tolist()
+        users = {name: tuple(row) for name, row in zip(extra.names, rows, strict=True)}
+    pool = _Pool.of(shape)
+    if len(images) > IMAGES:
+        generator = torch.Generator().manual_seed(seed)
+        chosen = torch.randperm(len(images), generator=generator)[:IMAGES]
+        images = images[chosen.to(images.device)]
+    moments = estimate(pool(images), seed=seed)
+
+    pile = _Pile(shape, pool, moments)
+    for map in exact:
+        pile.add_map(map, "lattice")
+    capped, dropped = _add_automorphisms(pile, tolerance, seed)
+    for name, permutation in users.items():
+        pile.add(permutation, "user", name)
+    return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped, dropped)
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Average pooling of images to a grid of at most 100 positions, and maps of that grid."""
+
+    shape: tuple[int, int]
+    grid: tuple[int, int]
+
+    @classmethod
+    def of(cls, shape: tuple[int, int]) -> "_Pool":
+        """The finest grid that divides the image, of at least 4 cells along each axis."""
+        for factor in range(1, max(shape) + 1):
+            grid = tuple(side if side == 1 else side // factor for side in shape)
+            exact = all(side == 1 or side % factor == 0 for side in shape)
+            coarse = any(cells < min(4, side) for cells, side in zip(grid, shape, strict=True))
+            if exact and not coarse and grid[0] * grid[1] <= POSITIONS:
+                return cls(shape, (grid[0], grid[1]))
+        # No common divisor: overlapping windows, which mirror and transpose like the image.
+        return cls(shape, (min(shape[0], 8), min(shape[1], 8)))
+
+    @property
+    def is_identity(self) -> bool:
+        return self.shape == self.grid
+
+    def __call__(self, images: Tensor) -> Float[np.ndarray, "N C P"]:
+        pooled = torch.nn.functional.adaptive_avg_pool2d(images.float(), self.grid)
+        return pooled.flatten(2).detach().cpu().numpy()
+
+    def coarsen(self, map: LatticeMap) -> Permutation | None:
+        """A lattice map of the image as a permutation of the grid, if it is one."""
+        shift = self._scale(map.shift, self.grid, self.shape)
+        if shift is None or not map.fits(self.grid):
+            return None
+        return tuple(LatticeMap(map.matrix, shift).permutation(self.grid).tolist())
+
+    def refine(self, map: LatticeMap) -> LatticeMap | None:
+        """A lattice map of the grid as one of the image, if it is one."""
+        shift = self._scale(map.shift, self.shape, self.grid)
+        if shift is None or not map.fits(self.shape):
+            return None
+        return LatticeMap(map.matrix, shift)
+
+    @staticmethod
+    def _scale(
+        shift: tuple[int, ...], to: tuple[int, int], of: tuple[int, int]
+    ) -> tuple[int, ...] | None:
+        if any(s * t % o for s, t, o in zip(shift, to, of, strict=True)):
+            return None
+        if any(s and max(t, o) % min(t, o) for s, t, o in zip(shift, to, of, strict=True)):
+            return None
+        return tuple(s * t // o for s, t, o in zip(shift, to, of, strict=True))
+
+
+class _Pile:
+    """Distinct candidates in the order in which they came, keyed by permutation."""
+
+    def __init__(self, shape: tuple[int, int], pool: _Pool, moments: Moments) -> None:
+        self.shape, self.pool, self.moments = shape, pool, moments
+        self.elements: dict[Permutation, Candidate] = {}
+
+    def add_map(self, map: LatticeMap, source: str) -> None:
+        """Adds a lattice map of the image grid."""
+        self.add(tuple(map.permutation(self.shape).tolist()), source)
+
+    def add(self, permutation: Permutation, source: str, name: str | None = None) -> None:
+        """Adds a permutation of the image grid, unless it is there."""
+        if permutation in self.elements:
+            return
+        map = lattice(torch.tensor(permutation), self.shape)
+        coarse = self.pool.coarsen(map) if map else None
+        if self.pool.is_identity:
+            coarse = permutation
+        taken = {element.name for element in self.elements.values()}
+        if name is None:
+            strangers = sum(taken_name.startswith("perm") for taken_name in taken)
+            name = _map_name(map, self.shape) if map else f"perm{strangers + 1}"
+        if name in taken:
+            name = f"{source}_{name}"
+        value = None if coarse is None else round(residual(self.moments, np.array(coarse)), 4)
+        self.elements[permutation] = Candidate(name, permutation, source, map, value)
+
+
+def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[LatticeMap]:
+    """Point maps of the shape and shifts along its periodic axes; closed where at most 48."""
+    if unknown := [axis for axis in periodic if axis not in ("H", "W")]:
+        raise ValueError(f'propose: periodic axes are "H" and "W", got {unknown}')
+    if shape[0] == shape[1]:
+        point = dihedral(4)
+    elif 1 in shape:
+        point = flips("W" if shape[0] == 1 else "H")
+    else:
+        point = flips("HW")
+    maps = [map for map in point.maps if map is not None]
+    for axis in periodic:
+        length = shape["HW".index(axis)]
+        # A coarser set of shifts is still a group.
+        step = next(s for s in range(1, length + 1) if length % s == 0 and length // s <= CAP)
+        for shift in range(step, length, step):
+            maps.append(LatticeMap(maps[0].matrix, (shift, 0) if axis == "H" else (0, shift)))
+    distinct = {tuple(map.permutation(shape).tolist()): map for map in reversed(maps)}
+    action = from_permutations(list(reversed(distinct)), shape)
+    try:
+        closed = closure(action, cap=CAP)
+    except ValueError:
+        closed = action
+    return [map for map in closed.maps if map is not None][:CAP]
+
+
+def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, int]:
+    """Adds what the statistics admit; returns whether the search was capped, and how many fell."""
+    pool, moments = pile.pool, pile.moments
+    # A node costs C^2 P^2: colour gets fewer, to stay within seconds.
+    nodes = NODES // len(moments.mean)
+    found = automorphisms(moments, tolerance, cap=CAP, max_nodes=nodes, seed=seed)
+    identity = tuple(range(len(moments.variance)))
+    exact = [pool.coarsen(element.map) for element in pile.elements.values() if element.map]
+    # Steps along an axis are cheap to try, and the search may miss them among many other finds.
+    steps = [LatticeMap(((1, 0), (0, 1)), step) for step in ((0, 1), (1, 0))]
+    exact += [tuple(step.permutation(pool.grid).tolist()) for step in steps]
+    strangers = []
+    for permutation in found.permutations:
+        map = _recognise(permutation, found.live, pool.grid)
+        if map:
+            exact.append(tuple(map.permutation(pool.grid).tolist()))
+        else:
+            strangers.append(tuple(permutation.tolist()))
+    accepted, dropped = _grow({identity}, exact, moments, tolerance, PRODUCTS)
+    grown, lost = _grow(accepted, strangers, moments, tolerance)
+    # Finds that mostly contradict one another are noise, and so may be the others.
+    if pool.is_identity and 2 * lost <= len(strangers):
+        accepted, dropped = grown, dropped + lost
+    else:
+        dropped += len(strangers)
+
+    maps = [
+        (lattice(torch.tensor(permutation), pool.grid), permutation) for permutation in accepted
+    ]
+    refined = [fine for map, _ in maps if map and (fine := pool.refine(map))]
+    linear = [element and element.matrix for element in dihedral(4).maps]
+    for map in sorted(refined, key=lambda map: (linear.index(map.matrix), map.shift)):
+        pile.add_map(map, "statistics")
+    for permutation in sorted(permutation for map, permutation in maps if map is None):
+        pile.add(permutation, "statistics")
+    return found.capped, dropped
+
+
+def _grow(
+    group: set[Permutation],
+    finds: Iterable[Permutation | None],
+    moments: Moments,
+    tolerance: float,
+    allowance: float = 1.0,
+) -> tuple[set[Permutation], int]:
+    """Adds automorphisms, best first, with all their products, as automorphisms form a group.
+
+    Products count as automorphisms up to `allowance` times the tolerance.
+
+    Returns:
+        The grown set, and how many automorphisms have a product with it that is none.
+    """
+    weight = moments.variance / max(float(moments.variance.sum()), 1e-30)
+    residuals = {find: residual(moments, np.array(find)) for find in finds if find}
+    residuals = {find: value for find, value in residuals.items() if value <= tolerance}
+    lost = 0
+    for find in sorted(residuals, key=lambda find: residuals[find]):
+        if any(weight[np.not_equal(find, other)].sum() < ALIKE for other in group):
+            continue
+        grown = _closure(group | {find}, CAP)
+        if grown is None or any(
+            residual(moments, np.array(element)) > allowance * tolerance
+            for element in grown - group
+        ):
+            lost += 1
+        else:
+            group = grown
+    return group, lost
+
+
+def _recognise(
+    permutation: np.ndarray, live: np.ndarray, grid: tuple[int, int]
+) -> LatticeMap | None:
+    """The lattice map that agrees with a permutation on all live positions."""
+    positions = np.flatnonzero(live)
+    if not len(positions):
+        return None
+    wanted = np.array(np.unravel_index(permutation[positions[0]], grid))
+    for element in dihedral(4).maps:
+        if element is None or not element.fits(grid):
+            continue
+        source = element.permutation(grid).numpy()
+        here = np.array(np.unravel_index(source[positions[0]], grid))
+        # A shift s moves sources by -M^T s.
+        shift = -np.asarray(element.matrix) @ (wanted - here) % np.asarray(grid)
+        map = LatticeMap(element.matrix, tuple(int(s) for s in shift))
+        if np.array_equal(map.permutation(grid).numpy()[live], permutation[live]):
+            return map
+    return None
+
+
+def _closure(permutations: set[Permutation], cap: int) -> set[Permutation] | None:
+    """All products, or None if there are more than `cap`."""
+    group, frontier = set(permutations), set(permutations)
+    while frontier:
+        products = {
+            tuple(second[source] for source in first)
+            for one in frontier
+            for other in permutations
+            for first, second in ((one, other), (other, one))
+        }
+        frontier = products - group
+        group |= frontier
+        if len(group) > cap:
+            return None
+    return group
+
+
+def _map_name(map: LatticeMap, shape: tuple[int, int]) -> str:
+    linear = dihedral(4).names[[m and m.matrix for m in dihedral(4).maps].index(map.matrix)]
+    if not any(map.shift):
+        return linear
+    moves = [shift for shift, side in zip(map.shift, shape, strict=True) if side > 1]
+    shift = "shift" + "_".join(str(s) for s in moves)
+    return shift if linear == "id" else f"{linear}_{shift}"
+
+
+def _candidate_from_json(entry: Mapping[str, Any]) -> Candidate:
+    map = None
+    if entry["matrix"] is not None:
+        map = LatticeMap(tuple(tuple(row) for row in entry["matrix"]), tuple(entry["shift"]))
+    return Candidate(
+        entry["name"], tuple(entry["permutation"]), entry["source"], map, entry["residual"]
+    )
