@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import torch
@@ -37,6 +38,14 @@ class Splits:
     validation: LabelledImages
     test: LabelledImages
     name: str
+
+    def fingerprint(self) -> str:
+        """Hash of all images and labels: the same data, split alike, have the same."""
+        digest = hashlib.sha256()
+        for part in (self.train, self.validation, self.test):
+            digest.update(part.images.cpu().numpy().tobytes())
+            digest.update(part.labels.cpu().numpy().tobytes())
+        return digest.hexdigest()[:16]
 
 
 def split(

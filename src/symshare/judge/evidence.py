@@ -46,6 +46,10 @@ class Evidence:
     chance_loss: Float[Tensor, " N"]
     classes: int
 
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by name, to be saved."""
+        return {name: value for name, value in vars(self).items() if name != "classes"}
+
 
 def gather(
     data: LabelledImages,
@@ -74,9 +78,8 @@ def gather(
             for fold, (known, held_out) in enumerate([(first, second), (second, first)])
         ]
     columns = {
-        name: torch.cat([getattr(part, name) for part in parts], dim=-1)
-        for name in Evidence.__dataclass_fields__
-        if name != "classes"
+        name: torch.cat([part.tensors()[name] for part in parts], dim=-1)
+        for name in parts[0].tensors()
     }
     return Evidence(**columns, classes=len(data.classes))
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -25,6 +24,7 @@ def quantile(level: float) -> float:
 def mean_and_error(x: Float[Tensor, " N"]) -> tuple[float, float]:
     """Mean and its standard error.
 
+    >>> import torch
     >>> mean_and_error(torch.tensor([1.0, 3.0]))
     (2.0, 1.0)
     """

@@ -1,5 +1,6 @@
 """From evidence to a verdict. Every threshold is a constant of this file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,10 +22,14 @@ DELTA_APPROXIMATE = 0.2
 GAIN = 0.1
 """Share of the chance loss that the network has to remove before anything is decided."""
 
+MOMENTS = 1.1
+"""Distance of the second moments from an automorphism, in units of the bootstrap tolerance of
+`symshare.propose`, up to which moved images pass for images of the same law."""
+
 KEPT = 0.3
 """Share of every class that a partial symmetry leaves right."""
 
-Status = Literal["symmetric", "approximate", "broken", "undecided"]
+Status = Literal["symmetric", "approximate", "tolerated", "broken", "undecided"]
 Word = Literal["group", "partial", "approximate", "none", "undecided"]
 
 
@@ -39,7 +44,11 @@ class Judgement:
         interval: bounds of it, each at the level of Holm's correction.
         p_symmetric: p value against "the excess is at least delta".
         p_broken: p value against "the excess is at most delta".
-        status: symmetric, approximate, broken or undecided.
+        residual: distance of the images' second moments from an automorphism, in units of its
+            tolerance; None where it is not known.
+        status: symmetric, approximate, broken or undecided; or tolerated, where the excess is
+            that of a symmetry, but the data does not look the same after g: the network does
+            not mind, and nothing was shown about the data.
         kept_share: share of held-out images that stay right after g.
         kept_share_by_class: the same for each class.
         kept_share_min: the smallest of them.
@@ -51,6 +60,7 @@ class Judgement:
     interval: tuple[float, float]
     p_symmetric: float
     p_broken: float
+    residual: float | None
     status: Status
     kept_share: float
     kept_share_by_class: tuple[float, ...]
@@ -92,10 +102,10 @@ class Verdict:
         found: names of the symmetric elements of the group, the identity left out.
         approximate: names of the elements of an approximate group.
         partial: names of the elements that keep at least `KEPT` of every class.
-        caveats: what a reader should know.
         judgements: one for each candidate.
         power: the power gate.
         delta, delta_approximate: bounds in nats.
+        alpha: family-wise error of each direction.
         samples: number of held-out images.
     """
 
@@ -104,25 +114,26 @@ class Verdict:
     found: tuple[str, ...]
     approximate: tuple[str, ...]
     partial: tuple[str, ...]
-    caveats: tuple[str, ...]
     judgements: tuple[Judgement, ...]
     power: Power
     delta: float
     delta_approximate: float
+    alpha: float
     samples: int
 
 
-def decide(evidence: Evidence, action: GroupAction) -> Verdict:
+def decide(evidence: Evidence, action: GroupAction, residuals: Sequence[float | None]) -> Verdict:
     """Judge every element but the identity, then the set.
 
     Args:
         evidence: rows of `moved_loss` in the order of the action's elements without the identity.
         action: the candidates with their products.
+        residuals: of the second moments of the images, in the same order.
     """
     gain = (evidence.chance_loss - evidence.loss).mean().item()
     delta, loose = DELTA * max(gain, 0.0), DELTA_APPROXIMATE * max(gain, 0.0)
     power = _power(evidence, gain, loose)
-    judgements = _judge(evidence, action.names[1:], delta, loose, power.passed)
+    judgements = _judge(evidence, action.names[1:], residuals, delta, loose, power.passed)
     exact = _named(judgements, "symmetric")
     found = _subgroup(action, exact)
     approximate: tuple[str, ...] = ()
@@ -130,7 +141,9 @@ def decide(evidence: Evidence, action: GroupAction) -> Verdict:
         approximate = _subgroup(action, exact + _named(judgements, "approximate"))
     partial: tuple[str, ...] = ()
     if power.passed and not found and not approximate:
-        partial = tuple(j.name for j in judgements if j.kept_share_min_lower >= KEPT)
+        partial = tuple(
+            j.name for j in judgements if j.status == "broken" and j.kept_share_min_lower >= KEPT
+        )
     members = found or approximate
     return Verdict(
         word=_word(power, judgements, found, approximate, partial),
@@ -138,11 +151,11 @@ def decide(evidence: Evidence, action: GroupAction) -> Verdict:
         found=found,
         approximate=approximate,
         partial=partial,
-        caveats=_caveats(judgements, power, found),
         judgements=judgements,
         power=power,
         delta=delta,
         delta_approximate=loose,
+        alpha=ALPHA,
         samples=len(evidence.labels),
     )
 
@@ -161,7 +174,8 @@ def _power(evidence: Evidence, gain: float, loose: float) -> Power:
             f"the network does not beat chance clearly: it takes {gain:.3f} of {chance_loss:.3f} "
             f"nats off the loss, and {GAIN:.0%} are needed"
         )
-    elif any(lower <= loose for _, (lower, _) in random):
+    scrambled = mean_and_error((evidence.random_loss - evidence.loss).mean(0))
+    if not reasons and scrambled[0] - z * scrambled[1] <= loose:
         reasons.append(
             "the network does not notice random permutations of the pixels, so it could not "
             "notice a broken symmetry"
@@ -179,7 +193,12 @@ def _power(evidence: Evidence, gain: float, loose: float) -> Power:
 
 
 def _judge(
-    evidence: Evidence, names: tuple[str, ...], delta: float, loose: float, passed: bool
+    evidence: Evidence,
+    names: tuple[str, ...],
+    residuals: Sequence[float | None],
+    delta: float,
+    loose: float,
+    passed: bool,
 ) -> tuple[Judgement, ...]:
     moments = [mean_and_error(row - evidence.loss) for row in evidence.moved_loss]
     p_symmetric = [p_above(-mean, error, -delta) for mean, error in moments]
@@ -190,13 +209,18 @@ def _judge(
     )
     judgements = []
     for i, (mean, error) in enumerate(moments):
+        upper_level = symmetric[i]
         status: Status = "undecided"
         if passed and p_symmetric[i] <= symmetric[i]:
             status = "symmetric"
         elif passed and p_loose[i] <= approximate[i]:
-            status = "approximate"
+            status, upper_level = "approximate", approximate[i]
         elif passed and p_broken[i] <= broken[i]:
             status = "broken"
+        residual = residuals[i]
+        differs = residual is not None and residual > MOMENTS
+        if differs and status in ("symmetric", "approximate"):
+            status = "tolerated"
         kept, by_class, lower = _kept(evidence, i, level=ALPHA / len(names))
         judgements.append(
             Judgement(
@@ -204,10 +228,11 @@ def _judge(
                 excess_loss=mean,
                 interval=(
                     mean - quantile(broken[i]) * error,
-                    mean + quantile(symmetric[i]) * error,
+                    mean + quantile(upper_level) * error,
                 ),
                 p_symmetric=p_symmetric[i],
                 p_broken=p_broken[i],
+                residual=residual,
                 status=status,
                 kept_share=kept,
                 kept_share_by_class=by_class,
@@ -233,14 +258,32 @@ def _named(judgements: tuple[Judgement, ...], status: Status) -> tuple[str, ...]
 
 
 def _subgroup(action: GroupAction, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Largest part of a set S of elements that surely is a group: {g in S : g S = S}.
+    """Largest group made of the named elements; none where several are equally large.
 
-    It is S itself where S is closed.
+    It is the set itself where that closes.
     """
-    inside = [g for g, name in enumerate(action.names) if g == 0 or name in names]
-    table = action.table
-    stabiliser = [g for g in inside if set(table[g, inside].tolist()) == set(inside)]
-    return tuple(action.names[g] for g in stabiliser if g)
+    table = action.table.tolist()
+    inside = {0, *(g for g, name in enumerate(action.names) if name in names)}
+    subgroups = {frozenset([0])}
+    frontier = list(subgroups)
+    while frontier:
+        grown = {_generated(table, subgroup | {g}) for subgroup in frontier for g in inside}
+        frontier = [group for group in grown - subgroups if group <= inside]
+        subgroups.update(frontier)
+    size = max(map(len, subgroups))
+    largest = [group for group in subgroups if len(group) == size]
+    if len(largest) > 1:
+        return ()
+    return tuple(action.names[g] for g in sorted(largest[0]) if g)
+
+
+def _generated(table: list[list[int]], elements: frozenset[int]) -> frozenset[int]:
+    """Closure under products; contains -1 where a product is no candidate."""
+    while True:
+        grown = elements | {table[g][h] for g in elements for h in elements}
+        if grown == elements or -1 in grown:
+            return frozenset(grown)
+        elements = grown
 
 
 def _word(
@@ -258,29 +301,5 @@ def _word(
         return "approximate"
     if partial:
         return "partial"
-    return "none" if all(j.status == "broken" for j in judgements) else "undecided"
-
-
-def _caveats(
-    judgements: tuple[Judgement, ...], power: Power, found: tuple[str, ...]
-) -> tuple[str, ...]:
-    caveats = list(power.reasons)
-    if not power.passed:
-        return tuple(caveats)
-    open_ = _named(judgements, "undecided")
-    if open_:
-        caveats.append(f"undecided at this number of images: {', '.join(open_)}")
-    left = [name for name in _named(judgements, "symmetric") if name not in found]
-    if left:
-        caveats.append(
-            f"passed the test but form no group with the rest: {', '.join(left)}; more images "
-            "would decide their products"
-        )
-    for j in judgements:
-        if j.name in found and j.kept_share_min < j.kept_share / 2:
-            worst = j.kept_share_by_class.index(j.kept_share_min)
-            caveats.append(
-                f"{j.name} holds on average, but leaves only {j.kept_share_min:.0%} of class "
-                f"number {worst} right"
-            )
-    return tuple(caveats)
+    settled = all(j.status in ("broken", "tolerated") for j in judgements)
+    return "none" if settled else "undecided"
