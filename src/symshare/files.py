@@ -1,10 +1,14 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, and folders that belong to one run."""
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["write_atomically"]
+import yaml
+
+__all__ = ["claim", "write_atomically"]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -28,3 +32,31 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def claim(folder: Path, config: Mapping[str, Any], fingerprint: str) -> None:
+    """Make a folder the run of a configuration on some data, or refuse one that is another's.
+
+    Args:
+        folder: made where missing.
+        config: content of `config.yaml`, which marks the folder.
+        fingerprint: hash of the data, kept there as a comment.
+
+    Raises:
+        ValueError: if the folder holds anything else.
+        OSError: if it cannot be written.
+    """
+    path = folder / "config.yaml"
+    text = f"# data: sha256 {fingerprint}\n{yaml.safe_dump(dict(config), sort_keys=False)}"
+    if path.exists():
+        if path.read_text() != text:
+            raise ValueError(
+                f"{folder} holds a run of another configuration or of other data (see {path}); "
+                "choose another folder with --out"
+            )
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(
+            f"{folder} exists and is no run of symshare; choose another folder with --out"
+        )
+    else:
+        write_atomically(path, text.encode())

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -19,7 +18,17 @@ from symshare.layers import (
 )
 from symshare.representations import Fixed, Representation, Sinkhorn
 
-__all__ = ["MNIST", "SMALL", "Architecture", "GroupCNN", "free_parameters", "matched_channels", "plain", "probe", "wscnn"]
+__all__ = [
+    "MNIST",
+    "SMALL",
+    "Architecture",
+    "GroupCNN",
+    "free_parameters",
+    "matched_channels",
+    "plain",
+    "probe",
+    "wscnn",
+]
 
 _NORMS = {"layer": GroupLayerNorm, "instance": GroupInstanceNorm}
 
@@ -99,9 +108,10 @@ class GroupCNN(nn.Module):
             )
         norm = _NORMS[architecture.norm]
         k = architecture.kernel_size
-        self.convolutions = nn.ModuleList(
-            [LiftConv2d(in_channels, channels, k, representations[0])]
-            + [GroupConv2d(channels, channels, k, rep) for rep in representations[1:]]
+        self.lifting = LiftConv2d(in_channels, channels, k, representations[0])
+        self.hidden = nn.ModuleList(
+            GroupConv2d(channels, channels, k, representation)
+            for representation in representations[1:]
         )
         self.norms = nn.ModuleList([norm(rep.gate) for rep in representations])
         self.pool = GroupPool(representations[-1].gate)
@@ -110,10 +120,17 @@ class GroupCNN(nn.Module):
         self.head = nn.Linear(channels * positions, classes)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B classes"]:
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+        for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
         x = self.pool(x).flatten(2)
         return self.head(x.mean(-1) if self.readout == "mean" else x.flatten(1))
+
+    def stacks(self) -> list[Representation]:
+        """The representation of every convolution, the lifting one first."""
+        layers = (
+            module for module in self.modules() if isinstance(module, LiftConv2d | GroupConv2d)
+        )
+        return [layer.representation for layer in layers]
 
     def representation_parameters(self) -> int:
         """Number of parameters of the representations, shared ones counted once."""
@@ -188,8 +205,8 @@ def probe(in_channels: int, classes: int, image_size: tuple[int, int]) -> nn.Seq
     3 x 3 convolutions halve the longer side to at most 4 pixels; the head sees positions, since
     a network that averages over space could not notice a shift.
 
-    >>> probe(1, 10, (8, 8))(torch.zeros(2, 1, 8, 8)).shape
-    torch.Size([2, 10])
+    >>> probe(1, 10, (8, 8))[-1]
+    Linear(in_features=512, out_features=10, bias=True)
     """
     layers: list[nn.Module] = []
     channels, width, size, stride = in_channels, 16, image_size, 1

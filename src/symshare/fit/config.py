@@ -1,5 +1,6 @@
 """What a training run is, as plain dataclasses: importing them does not import torch."""
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -55,7 +56,7 @@ class OptimConfig:
     """How to train.
 
     Attributes:
-        steps: optimiser steps.
+        steps: optimiser steps, rounded up to a multiple of `evaluations`.
         evaluations: how often in a run the validation part is read and a checkpoint written.
         batch_size: images in a step.
         lr: learning rate of weights (AdamW).
@@ -77,6 +78,16 @@ class OptimConfig:
     entropy: float = 0.0
     norm: float = 0.0
     measure: float = 0.02
+
+    @property
+    def epochs(self) -> int:
+        """Parts of the run between evaluations."""
+        return min(self.evaluations, self.steps)
+
+    @property
+    def epoch_steps(self) -> int:
+        """Optimiser steps in each of them."""
+        return -(-self.steps // self.epochs)
 
     def __post_init__(self) -> None:
         """Refuse numbers that no run can have."""
@@ -110,7 +121,9 @@ class FitConfig:
         values["model"]["elements"] = list(self.model.elements)
         return values
 
-
-def run_folder(out: str | None, default: str) -> Path:
-    """Folder of a run: the one asked for, or `runs/<default>`."""
-    return Path(out) if out else Path("runs") / default
+    def folder(self, out: str | None) -> Path:
+        """Folder of the run: the one asked for, or one below `runs/` of this configuration."""
+        if out:
+            return Path(out)
+        digest = hashlib.sha256(repr(self).encode()).hexdigest()[:6]
+        return Path("runs") / f"fit-{self.model.kind}-seed{self.seed}-{digest}"

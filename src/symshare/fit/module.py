@@ -1,9 +1,10 @@
 """The LightningModule: cross entropy, penalties, and two learning rates."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 
 from symshare.data import LabelledImages, Transform
@@ -80,20 +81,21 @@ class Classifier(pl.LightningModule):
     def on_train_epoch_start(self) -> None:
         self.generator = _generator(self.seed + 1, self.current_epoch)
 
-    def training_step(self, batch: tuple[Tensor, Tensor]) -> Tensor:
+    def training_step(self, batch: Sequence[Tensor]) -> Tensor:
         images, labels = batch
         logits = self(self.transform(images, self.generator))
         loss = nn.functional.cross_entropy(logits, labels)
         self._log("train", loss, logits, labels)
         return loss + self._penalty()
 
-    def validation_step(self, batch: tuple[Tensor, Tensor]) -> None:
-        self._evaluate("val", *batch)
+    def validation_step(self, batch: Sequence[Tensor]) -> None:
+        self._evaluate("val", batch)
 
-    def test_step(self, batch: tuple[Tensor, Tensor]) -> None:
-        self._evaluate("test", *batch)
+    def test_step(self, batch: Sequence[Tensor]) -> None:
+        self._evaluate("test", batch)
 
-    def _evaluate(self, part: str, images: Tensor, labels: Tensor) -> None:
+    def _evaluate(self, part: str, batch: Sequence[Tensor]) -> None:
+        images, labels = batch
         logits = self(images)
         self._log(part, nn.functional.cross_entropy(logits, labels), logits, labels)
 
@@ -115,7 +117,7 @@ class Classifier(pl.LightningModule):
                 total = total + optim.norm * penalties["norm"]
         return total
 
-    def configure_optimizers(self) -> dict:
+    def configure_optimizers(self) -> OptimizerLRScheduler:
         optim = self.optim
         representations = representation_parameters(self.network)
         shared = {id(p) for p in representations}
@@ -129,7 +131,9 @@ class Classifier(pl.LightningModule):
         if optim.schedule == "constant":
             return {"optimizer": optimizer}
         scheduler = torch.optim.lr_scheduler.OneCycleLR(
-            optimizer, [group["lr"] for group in groups], total_steps=optim.steps
+            optimizer,
+            [group["lr"] for group in groups],
+            total_steps=optim.epochs * optim.epoch_steps,
         )
         return {
             "optimizer": optimizer,

@@ -7,16 +7,24 @@ from functools import partial
 from pathlib import Path
 
 import torch
-import yaml
 from safetensors.torch import save
 
 from symshare import groups
 from symshare.data import LabelledImages, Splits, Transform, load, transform
-from symshare.files import write_atomically
+from symshare.files import claim, write_atomically
 from symshare.fit.config import FitConfig, ModelConfig
 from symshare.fit.train import train
 from symshare.groups import GroupAction
-from symshare.models import MNIST, SMALL, Architecture, GroupCNN, matched_channels, free_parameters, plain, wscnn
+from symshare.models import (
+    MNIST,
+    SMALL,
+    Architecture,
+    GroupCNN,
+    free_parameters,
+    matched_channels,
+    plain,
+    wscnn,
+)
 from symshare.representations import Fixed, Gated, Representation, Sinkhorn
 
 __all__ = ["build", "dictionary", "fit", "fit_splits"]
@@ -41,15 +49,9 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
         ValueError: if `out` holds a run of another configuration, or data and model do not fit.
         OSError: if `out` cannot be written.
     """
-    text = yaml.safe_dump(config.to_dict(), sort_keys=False)
-    _claim(out, text)
-    finished = out / "result.json"
-    if finished.exists():
-        return json.loads(finished.read_text())
     data = config.data
-    splits = load(
-        data.source, root=data.root and Path(data.root), seed=config.seed, limit=data.limit
-    )
+    root = None if data.root is None else Path(data.root)
+    splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
     return fit_splits(config, splits, transform(data.transform), out, progress=progress)
 
 
@@ -57,11 +59,14 @@ def fit_splits(
     config: FitConfig, splits: Splits, law: Transform, out: Path, *, progress: bool = False
 ) -> dict:
     """As :func:`fit`, on data that is loaded already."""
-    _claim(out, yaml.safe_dump(config.to_dict(), sort_keys=False))
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build(config.model, splits.train)
+    claim(out, config.to_dict(), splits.fingerprint())
+    finished = out / "result.json"
+    if finished.exists():
+        return json.loads(finished.read_text())
     trained = train(
         network,
         splits.train,
@@ -104,9 +109,7 @@ def build(config: ModelConfig, data: LabelledImages) -> GroupCNN:
         else:
             make = partial(Sinkhorn, init=config.init)
             representations = wscnn(architecture, len(action), make)
-    return GroupCNN(
-        architecture, in_channels, classes, channels, representations, (height, width)
-    )
+    return GroupCNN(architecture, in_channels, classes, channels, representations, (height, width))
 
 
 def dictionary(config: ModelConfig) -> GroupAction:
@@ -121,35 +124,17 @@ def _architecture(config: ModelConfig, size: tuple[int, int]) -> Architecture:
     return replace(chosen, norm=config.norm)
 
 
-def _claim(out: Path, config: str) -> None:
-    """Make the folder this configuration's own, or refuse a folder that is another's."""
-    path = out / "config.yaml"
-    if not path.exists():
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise ValueError(
-                f"{out} exists and holds no run of symshare; choose another folder with --out"
-            )
-        write_atomically(path, config.encode())
-    elif path.read_text() != config:
-        raise ValueError(
-            f"{out} holds a run with another configuration (see {path}); "
-            "choose another folder with --out, or repeat the same command to resume"
-        )
-
-
 def _representations(network: GroupCNN, config: ModelConfig) -> bytes:
     """What a report shows of a network: stacks, lifted kernels, the measure."""
-    lifting = network.convolutions[0]
+    lifting, *hidden = network.stacks()
     with torch.no_grad():
-        G = lifting.representation.group_size
-        kernels = lifting.kernel().unflatten(0, (-1, G))
-        tensors = {"lift.R": lifting.representation(), "lift.kernels": kernels}
-        for i, layer in enumerate(network.convolutions[1:], 1):
-            tensors[f"layer{i}.R"] = layer.representation()
-        if lifting.representation.measure is not None:
-            tensors["measure"] = lifting.representation.measure
+        kernels = network.lifting.kernel().unflatten(0, (-1, lifting.group_size))
+        tensors = {"lift.R": lifting(), "lift.kernels": kernels}
+        tensors |= {f"layer{i}.R": stack() for i, stack in enumerate(hidden, 1)}
+        if lifting.measure is not None:
+            tensors["measure"] = lifting.measure
     names = (
-        [f"element {g}" for g in range(G)]
+        [f"element {g}" for g in range(lifting.group_size)]
         if config.kind == "sinkhorn"
         else list(dictionary(config).names)
     )

@@ -3,8 +3,9 @@
 import csv
 import io
 import logging
+import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from jaxtyping import Float
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint, TQDMProgressBar
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from symshare.data import LabelledImages, Transform
 from symshare.files import write_atomically
@@ -80,9 +81,8 @@ def train(
         The trained network.
     """
     classifier = Classifier(network, Standardise(data.images), law, optim, seed)
-    epochs = min(optim.evaluations, optim.steps)
     batches = Batches(
-        data, optim.batch_size, -(-optim.steps // epochs), seed, lambda: classifier.current_epoch
+        data, optim.batch_size, optim.epoch_steps, seed, lambda: classifier.current_epoch
     )
     callbacks: list[Callback] = [TQDMProgressBar()] if progress else []
     resume = None
@@ -96,7 +96,7 @@ def train(
     held_out = None if validation is None else _evaluation(freeze(validation, law, seed))
     with _quiet():
         trainer = pl.Trainer(
-            max_epochs=epochs,
+            max_epochs=optim.epochs,
             accelerator="auto",
             devices=1,
             callbacks=callbacks,
@@ -106,7 +106,7 @@ def train(
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
-        trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
+        _run(trainer, classifier, batches, held_out, resume)
     return Trained(classifier, trainer)
 
 
@@ -123,12 +123,12 @@ class MetricsTable(Callback):
 
     def __init__(self, path: Path):
         self.path = path
-        self.rows: list[dict[str, float]] = []
+        self.rows: list[dict[str, int | float]] = []
 
-    def state_dict(self) -> dict[str, list[dict[str, float]]]:
+    def state_dict(self) -> dict[str, list[dict[str, int | float]]]:
         return {"rows": self.rows}
 
-    def load_state_dict(self, state_dict: dict[str, list[dict[str, float]]]) -> None:
+    def load_state_dict(self, state_dict: dict[str, list[dict[str, int | float]]]) -> None:
         self.rows = state_dict["rows"]
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -145,14 +145,30 @@ class MetricsTable(Callback):
 
 def _evaluation(data: LabelledImages) -> DataLoader:
     """The data in order, as ready batches."""
-    parts = zip(
-        data.images.split(_EVALUATION_BATCH), data.labels.split(_EVALUATION_BATCH), strict=True
+    positions = torch.arange(len(data)).split(_EVALUATION_BATCH)
+    return DataLoader(
+        TensorDataset(data.images, data.labels), batch_size=None, sampler=list(positions)
     )
-    return DataLoader(list(parts), batch_size=None)
+
+
+def _run(
+    trainer: pl.Trainer,
+    classifier: Classifier,
+    batches: Batches,
+    held_out: DataLoader | None,
+    resume: Path | None,
+) -> None:
+    """Fit; an interrupt stays a KeyboardInterrupt, where Lightning would exit the process."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
+    except SystemExit as error:
+        signal.signal(signal.SIGINT, handler)
+        raise KeyboardInterrupt from error
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Hold back Lightning's advice, which our users cannot act on."""
     log = logging.getLogger("pytorch_lightning.utilities.rank_zero")
     level = log.level
@@ -161,6 +177,7 @@ def _quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec.*")
             warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            warnings.filterwarnings("ignore", message=".*but have no `val_dataloader`.*")
             warnings.filterwarnings("ignore", message="Checkpoint directory .* not empty.*")
             yield
     finally:

@@ -1,0 +1,233 @@
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+
+from symshare import groups
+from symshare.data import LabelledImages, load, transform
+from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.fit.module import Batches, Classifier, Standardise
+from symshare.fit.run import build, fit
+from symshare.fit.train import train
+from symshare.models import SMALL, GroupCNN
+from symshare.representations import Gated, Sinkhorn
+
+TINY = OptimConfig(steps=6, evaluations=3, batch_size=16)
+SQUARE = tuple(groups.dihedral(4).names[1:])
+
+
+def config(kind="cnn", **optim):
+    elements = {"gated": SQUARE, "cnn": ()}.get(kind, ("rot90", "rot180", "rot270"))
+    model = ModelConfig(kind, elements, cnn_channels=8)
+    settings = {"steps": 6, "evaluations": 3, "batch_size": 16, **optim}
+    return FitConfig(DataConfig("digits", "quarter", limit=200), model, OptimConfig(**settings))
+
+
+@pytest.mark.parametrize("kind", ["cnn", "gcnn", "gated", "sinkhorn"])
+def test_a_run_directory(tmp_path, kind):
+    result = fit(config(kind), tmp_path / "run")
+    run = tmp_path / "run"
+    assert json.loads((run / "result.json").read_text()) == result
+    assert 0 <= result["test_accuracy"] <= 1
+    assert (result["representation_parameters"] > 0) == (kind in ("gated", "sinkhorn"))
+    with (run / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == ["2", "4", "6"]
+    assert all(row["val_accuracy"] and row["train_loss"] for row in rows)
+    with safe_open(run / "representations.safetensors", "pt") as file:
+        R = file.get_tensor("lift.R")
+        names = json.loads(file.metadata()["names"])
+        assert len(names) == len(R)
+        assert file.get_tensor("lift.kernels").shape[1] == len(R)
+        assert ("measure" in file.keys()) == (kind == "gated")  # noqa: SIM118
+    assert yaml.safe_load((run / "config.yaml").read_text()) == config(kind).to_dict()
+
+
+@pytest.mark.parametrize("kind", ["gcnn", "gated", "sinkhorn"])
+def test_equal_numbers_of_free_parameters(kind):
+    data = load("digits").train
+    reference = build(ModelConfig("cnn", (), 32), data).free_parameters()
+    elements = SQUARE if kind == "gated" else SQUARE[:3]
+    network = build(ModelConfig(kind, elements, 32), data)
+    assert abs(network.free_parameters() - reference) < 0.1 * reference
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path):
+    first = fit(config("sinkhorn"), tmp_path / "a")
+    second = fit(config("sinkhorn"), tmp_path / "b")
+    assert first["test_loss"] == second["test_loss"]
+    assert (tmp_path / "a/metrics.csv").read_text() == (tmp_path / "b/metrics.csv").read_text()
+
+
+def test_steps_are_rounded_up_to_whole_evaluations(tmp_path):
+    fit(config(steps=7), tmp_path / "run")
+    assert (tmp_path / "run/metrics.csv").read_text().splitlines()[-1].startswith("2,9,")
+
+
+def test_other_data_under_the_same_name_is_refused(tmp_path):
+    def images(seed):
+        generator = torch.Generator().manual_seed(seed)
+        pixels = torch.rand(60, 1, 8, 8, generator=generator).numpy()
+        np.savez(tmp_path / "mine.npz", images=pixels, labels=np.arange(60) % 2)
+
+    settings = FitConfig(DataConfig(str(tmp_path / "mine.npz")), ModelConfig("cnn", (), 4), TINY)
+    images(0)
+    fit(settings, tmp_path / "run")
+    images(1)
+    with pytest.raises(ValueError, match="of other data"):
+        fit(settings, tmp_path / "run")
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    first = fit(config(), tmp_path / "run")
+    start = time.perf_counter()
+    assert fit(config(), tmp_path / "run") == first
+    assert time.perf_counter() - start < 1
+
+
+def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
+    whole = fit(config("gated"), tmp_path / "whole")
+    epochs = []
+
+    def stop(self):
+        epochs.append(self.current_epoch)
+        if self.current_epoch == 2:
+            raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Classifier, "on_train_epoch_end", stop)
+        with pytest.raises(RuntimeError, match="power cut"):
+            fit(config("gated"), tmp_path / "cut")
+    assert not (tmp_path / "cut/result.json").exists()
+    resumed = fit(config("gated"), tmp_path / "cut")
+    assert resumed["test_loss"] == whole["test_loss"]
+    table = (tmp_path / "cut/metrics.csv").read_text()
+    assert table == (tmp_path / "whole/metrics.csv").read_text()
+
+
+def test_an_interrupt_is_a_keyboard_interrupt_and_leaves_the_handler(tmp_path, monkeypatch):
+    handler = signal.getsignal(signal.SIGINT)
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Classifier, "on_train_epoch_end", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fit(config(), tmp_path / "run")
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_refuses_a_folder_of_another_run(tmp_path):
+    fit(config(), tmp_path / "run")
+    with pytest.raises(ValueError, match="another configuration or of other data .*choose another"):
+        fit(config(lr=1e-3), tmp_path / "run")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/thesis.txt").write_text("irreplaceable")
+    with pytest.raises(ValueError, match="is no run of symshare"):
+        fit(config(), tmp_path / "mine")
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+
+
+def network(representation):
+    channels = 4
+    return GroupCNN(SMALL, 1, 3, channels, representation, (8, 8))
+
+
+def test_representations_have_their_own_learning_rate_and_no_decay():
+    data = LabelledImages(torch.rand(8, 1, 8, 8), torch.arange(8) % 3, ("a", "b", "c"))
+    optim = OptimConfig(lr=1e-2, representation_lr=3e-2, weight_decay=0.5, schedule="constant")
+    shared = Gated(groups.rotations(4))
+    classifier = Classifier(
+        network([shared] * 3), Standardise(data.images), transform("none"), optim, seed=0
+    )
+    weights, representations = classifier.configure_optimizers()["optimizer"].param_groups
+    assert (weights["lr"], weights["weight_decay"]) == (1e-2, 0.5)
+    assert (representations["lr"], representations["weight_decay"]) == (3e-2, 0.0)
+    assert len(representations["params"]) == 1
+    assert representations["params"][0] is shared.gate.logits
+    every = {id(p) for p in classifier.parameters()}
+    assert {id(p) for g in (weights, representations) for p in g["params"]} == every
+
+
+def _number(value):
+    return value.item() if isinstance(value, torch.Tensor) else value
+
+
+def test_penalties_count_every_stack_and_each_measure_once():
+    data = torch.rand(8, 1, 8, 8)
+
+    def penalty(representations, **weights):
+        optim = OptimConfig(**{"measure": 0.0, **weights})
+        net = network(representations)
+        return _number(Classifier(net, Standardise(data), transform("none"), optim, 0)._penalty())
+
+    shared = Gated(groups.rotations(4))
+    assert penalty([shared] * 3, measure=2.0) == pytest.approx(2.0 * 1.5)
+    stacks = [Sinkhorn(4, 9), Sinkhorn(4, 36), Sinkhorn(4, 36)]
+    for name in ("entropy", "norm"):
+        expected = sum(s.penalties()[name].item() for s in stacks)
+        assert penalty(stacks, **{name: 0.5}) == pytest.approx(0.5 * expected)
+
+
+def test_batches_cover_the_data_and_depend_on_epoch_and_seed():
+    data = LabelledImages(torch.rand(10, 1, 2, 2), torch.arange(10) % 2, ("a", "b"))
+
+    def images(seed, epoch):
+        return torch.cat([x for x, _ in Batches(data, 3, 5, seed, lambda: epoch)])
+
+    assert images(0, 0).shape[0] == 15
+    first = {tuple(x.flatten().tolist()) for x in images(0, 0)[:10]}
+    assert len(first) == 10
+    assert torch.equal(images(0, 1), images(0, 1))
+    assert not torch.equal(images(0, 0), images(0, 1))
+    assert not torch.equal(images(0, 0), images(1, 0))
+
+
+def test_learns():
+    splits = load("digits", limit=400)
+    net = build(ModelConfig("cnn", (), 16), splits.train)
+    optim = OptimConfig(steps=150, evaluations=1)
+    trained = train(net, splits.train, transform("none"), optim, seed=0)
+    right = trained.logits(splits.test.images).argmax(-1) == splits.test.labels
+    assert right.float().mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"lr": 0.0}, "lr must be positive"),
+        ({"representation_lr": -1.0}, "representation_lr must be positive"),
+    ],
+    ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",
+)
+def test_refuses_numbers_that_no_run_can_have(change, message):
+    with pytest.raises(ValueError, match=message):
+        OptimConfig(**change)
+
+
+def test_configurations_do_not_import_torch():
+    code = (
+        "import sys, symshare, symshare.cli, symshare.fit.config, symshare.discovery.config;"
+        "heavy = {'torch', 'pytorch_lightning', 'datasets', 'matplotlib', 'sklearn'};"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_layers_import_neither_trainer_nor_plots():
+    code = (
+        "import sys, symshare; symshare.LiftConv2d, symshare.Sinkhorn, symshare.groups;"
+        "heavy = {'pytorch_lightning', 'datasets', 'matplotlib', 'sklearn', 'scipy', 'sympy'};"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
