@@ -7,7 +7,7 @@ from typing import Any
 __version__ = version("symshare")
 
 _HOMES = {
-    "symshare.discovery": ("Discovery", "discover"),
+    "symshare.discovery.run": ("Discovery", "discover"),
     "symshare.layers": (
         "GroupConv2d",
         "GroupInstanceNorm",
@@ -21,7 +21,24 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", "groups", *sorted(_HOME)]
+__all__ = [
+    "Discovery",
+    "Fixed",
+    "Gated",
+    "GroupConv2d",
+    "GroupInstanceNorm",
+    "GroupLayerNorm",
+    "GroupLinear",
+    "GroupPool",
+    "LiftConv2d",
+    "Measure",
+    "Representation",
+    "Sinkhorn",
+    "__version__",
+    "discover",
+    "groups",
+    "marginal_error",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,4 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -13,7 +13,7 @@ from symshare.report.results import Results
 
 __all__ = ["Card", "Kept", "Mark", "cards", "class_name", "drawn_losses", "examples", "mark"]
 
-STATUSES = ("symmetric", "approximate", "undecided", "broken")
+STATUSES = ("symmetric", "approximate", "tolerated", "undecided", "broken")
 CLASSES_SHOWN = 10
 # Columns of the strip of classes, by the longest class name [letters].
 ACROSS = ((4, 10), (8, 5), (11, 4), (15, 3))

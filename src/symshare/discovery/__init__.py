@@ -1,0 +1,1 @@
+"""The main job: propose candidates, judge them, fit networks, report."""

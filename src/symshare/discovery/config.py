@@ -1,0 +1,98 @@
+"""What a discovery is, as plain dataclasses: importing them does not import torch."""
+
+import shlex
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+__all__ = ["BUDGETS", "Budget", "BudgetName", "DiscoveryConfig", "Storage"]
+
+BudgetName = Literal["quick", "standard", "thorough"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much work a discovery may do.
+
+    Attributes:
+        judge_images: most images for the held-out test.
+        judge_steps: optimiser steps of each of its networks.
+        fit_steps: optimiser steps of each network that is compared.
+        fit_seeds: number of runs of each.
+    """
+
+    judge_images: int
+    judge_steps: int
+    fit_steps: int
+    fit_seeds: int
+
+
+BUDGETS: dict[BudgetName, Budget] = {
+    "quick": Budget(8_000, 500, 200, 1),
+    "standard": Budget(8_000, 500, 500, 3),
+    "thorough": Budget(30_000, 2_000, 2_000, 5),
+}
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a source lies, and how much of it is used.
+
+    Attributes:
+        root: folder of the MNIST idx files, or that a relative .npz path starts from.
+        limit: most images for training and validation together.
+    """
+
+    root: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class DiscoveryConfig:
+    """Everything, beside the images themselves, that decides what a discovery computes.
+
+    Attributes:
+        source: of the images, or "arrays".
+        transform: random transformation put on every image.
+        budget: quick, standard or thorough.
+        seed: of everything random but the test part.
+        periodic: axes, "H" or "W", along which images wrap around.
+        data: where the source lies.
+    """
+
+    source: str
+    transform: str = "none"
+    budget: BudgetName = "standard"
+    seed: int = 0
+    periodic: tuple[str, ...] = ()
+    data: Storage = field(default_factory=Storage)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `symshare discover --config` reads them back."""
+        return {**asdict(self), "periodic": list(self.periodic)}
+
+    @property
+    def command(self) -> str:
+        """The command line, or the call, that does it again.
+
+        >>> DiscoveryConfig("digits", "rotate:90", seed=3).command
+        'symshare discover digits --transform rotate:90 --seed 3'
+        """
+        options: dict[str, Any] = {
+            "transform": self.transform,
+            "budget": self.budget,
+            "seed": self.seed,
+            "data.root": self.data.root,
+            "data.limit": self.data.limit,
+        }
+        defaults = {"transform": "none", "budget": "standard", "seed": 0}
+        given = {n: v for n, v in options.items() if v is not None and v != defaults.get(n)}
+        if self.source == "arrays":
+            if self.periodic:
+                given["periodic"] = self.periodic
+            arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+            return f"symshare.discover(images, labels{arguments})"
+        words = ["symshare discover", shlex.quote(self.source)]
+        words += [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
+        if self.periodic:
+            words.append(f"--periodic '[{','.join(self.periodic)}]'")
+        return " ".join(words)

@@ -1,0 +1,60 @@
+"""Which networks a verdict makes worth comparing."""
+
+from symshare import groups
+from symshare.data import LabelledImages
+from symshare.fit.config import ModelConfig
+from symshare.groups import LatticeMap
+from symshare.judge import Verdict
+from symshare.models import MNIST, SMALL
+from symshare.propose import Candidates
+
+__all__ = ["plan_networks"]
+
+
+def plan_networks(
+    verdict: Verdict, candidates: Candidates, data: LabelledImages
+) -> tuple[dict[str, ModelConfig], list[str]]:
+    """Networks to compare, and notes on those that cannot be."""
+    height, width = data.images.shape[2:]
+    if min(height, width) <= SMALL.margin:
+        return {}, [
+            f"No networks were compared: they need images of at least {SMALL.margin + 1} pixels "
+            f"a side, these have {height} x {width}."
+        ]
+    width_cnn = 16 if min(height, width) > MNIST.margin else 32
+    dictionary = _kernel_elements(candidates, candidates.names)
+    members = verdict.found or verdict.approximate
+    if not members and verdict.partial:
+        # {id, g} and {id, g^-1} are one partial set up to a translation: use the clearer one.
+        kept = {j.name: j.kept_share_min for j in verdict.judgements}
+        members = (max(verdict.partial, key=kept.__getitem__),)
+    found = _kernel_elements(candidates, members)
+    plan = {"cnn": ModelConfig("cnn", (), width_cnn)}
+    notes = []
+    if found:
+        plan["found"] = ModelConfig("gcnn", found, width_cnn)
+    elif members:
+        notes.append(
+            "No G-CNN was built with the found elements: as maps of kernels they are the identity "
+            "or have no counterpart."
+        )
+    if dictionary:
+        plan["gated"] = ModelConfig("gated", dictionary, width_cnn)
+    plan["sinkhorn"] = ModelConfig("sinkhorn", found or dictionary[:3], width_cnn)
+    return plan, notes
+
+
+def _kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names, among the symmetries of the square, of the elements' action on kernels."""
+    square = {m.matrix: name for name, m in _square().items()}
+    chosen = {
+        square[element.map.matrix]
+        for element in candidates.elements
+        if element.name in names and element.map is not None
+    }
+    return tuple(name for name in _square() if name in chosen and name != "id")
+
+
+def _square() -> dict[str, LatticeMap]:
+    action = groups.dihedral(4)
+    return {name: m for name, m in zip(action.names, action.maps, strict=True) if m is not None}

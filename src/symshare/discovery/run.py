@@ -1,0 +1,226 @@
+"""Propose, judge, fit, report: every step leaves a file from which the next one can go on."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from symshare.data import LabelledImages, Splits, load, split, transform
+from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
+from symshare.discovery.plan import plan_networks
+from symshare.discovery.record import verdict_record
+from symshare.discovery.steps import (
+    gather_evidence,
+    judge_pool,
+    propose_candidates,
+    write_examples,
+)
+from symshare.files import claim, write_atomically
+from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.fit.run import fit_splits
+from symshare.groups import GroupAction
+from symshare.judge import Verdict, decide
+from symshare.propose import Candidates
+from symshare.report import write_report
+
+__all__ = ["Discovery", "discover", "discover_source"]
+
+Tell = Callable[[str, Any], None]
+"""Called as `tell(step, value)` whenever something is known."""
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a discovery found, and where its files are.
+
+    Attributes:
+        verdict: group, partial, approximate, none or undecided.
+        group: name of the group, such as "C4"; None where there is none.
+        found: names of the symmetric elements, the identity left out.
+        record: content of `verdict.json`: every candidate, the power gate, accuracies.
+        out: the folder with all files.
+        report: the HTML page.
+        action: the found elements as a `GroupAction` on the images' grid.
+    """
+
+    verdict: str
+    group: str | None
+    found: tuple[str, ...]
+    record: dict[str, Any]
+    out: Path
+    report: Path
+    action: GroupAction
+
+
+def discover(
+    images: Any,
+    labels: Any,
+    *,
+    classes: tuple[str, ...] | None = None,
+    transform: str = "none",
+    candidates: GroupAction | None = None,
+    periodic: tuple[str, ...] = (),
+    budget: BudgetName = "standard",
+    seed: int = 0,
+    out: Path | str | None = None,
+) -> Discovery:
+    """Find the symmetries of labelled images, and say whether a network gains by them.
+
+    Args:
+        images: array or tensor [N, C, H, W] or [N, H, W]; uint8 is divided by 255.
+        labels: integers [N].
+        classes: names of the classes.
+        transform: random transformation put on every image, "none" for the data as it is.
+        candidates: further transformations to judge, acting on the image grid.
+        periodic: axes, "H" or "W", along which images wrap around.
+        budget: "quick", "standard" or "thorough".
+        seed: of everything random but the test part.
+        out: folder for all files, by default below `runs/`; a call that was interrupted goes on
+            where it stopped.
+
+    Returns:
+        The verdict with all its evidence.
+
+    Raises:
+        ValueError: where the data cannot be used, or `out` holds another run.
+        OSError: where `out` cannot be written.
+    """
+    data = LabelledImages.from_arrays(images, labels, classes)
+    config = DiscoveryConfig("arrays", transform, budget, seed, tuple(periodic))
+    parts = partial(_split, data)
+    return _discover(config, parts, candidates, out, tell=lambda step, value: None)
+
+
+def discover_source(config: DiscoveryConfig, out: Path | str | None, tell: Tell) -> Discovery:
+    """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
+    transform(config.transform)  # a wrong name should not wait for the data
+    return _discover(config, partial(_load, config), None, out, tell)
+
+
+def _split(data: LabelledImages, seed: int) -> Splits:
+    return split(data, name="arrays", seed=seed)
+
+
+def _load(config: DiscoveryConfig, seed: int) -> Splits:
+    root = None if config.data.root is None else Path(config.data.root)
+    return load(config.source, root=root, seed=seed, limit=config.data.limit)
+
+
+def _discover(
+    config: DiscoveryConfig,
+    parts: Callable[[int], Splits],
+    extra: GroupAction | None,
+    out: Path | str | None,
+    tell: Tell,
+) -> Discovery:
+    splits = parts(config.seed)
+    law = transform(config.transform)
+    law(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
+    folder = _claim(config, splits, extra, out)
+    tell("start", (config, splits, folder))
+
+    pool = judge_pool(splits, config)
+    seconds: dict[str, float] = {}
+    candidates, seconds["propose"] = propose_candidates(folder, config, pool, law, extra)
+    tell("propose", candidates)
+    action = candidates.action()
+    evidence, seconds["judge"] = gather_evidence(folder, config, pool, law, action)
+    verdict = decide(evidence, action, candidates.residuals)
+    write_examples(folder, splits.validation, law, config.seed)
+    plan, notes = plan_networks(verdict, candidates, splits.train)
+    publish = partial(
+        _publish, folder, config, splits.train.classes, candidates, verdict, seconds, notes
+    )
+    record = publish({})
+    tell("judge", verdict)
+
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
+        for name, model in plan.items():
+            run = folder / "runs" / f"{name}-seed{seed}"
+            result = fit_splits(_fit_config(config, model, seed), parts(seed), law, run)
+            tell("fit", (name, seed, result))
+            runs.setdefault(name, []).append({**result, "measure": _measure(run)})
+            record = publish(runs)
+    discovery = Discovery(
+        verdict=verdict.word,
+        group=verdict.group,
+        found=verdict.found,
+        record=record,
+        out=folder,
+        report=write_report(folder),
+        action=candidates.action(verdict.found),
+    )
+    tell("done", discovery)
+    return discovery
+
+
+def _claim(
+    config: DiscoveryConfig, splits: Splits, extra: GroupAction | None, out: Path | str | None
+) -> Path:
+    fingerprint = _fingerprint(splits, extra)
+    folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
+    claim(folder, config.to_dict(), fingerprint)
+    return folder
+
+
+def _publish(
+    folder: Path,
+    config: DiscoveryConfig,
+    classes: tuple[str, ...],
+    candidates: Candidates,
+    verdict: Verdict,
+    seconds: dict[str, float],
+    notes: list[str],
+    runs: dict[str, list[dict[str, Any]]],
+) -> dict[str, Any]:
+    """Write what is known so far to `verdict.json`: an interrupt loses nothing."""
+    done = [run for model in runs.values() for run in model]
+    spent = {**seconds, "fit": sum(run["seconds"] for run in done)}
+    spent["total"] = sum(spent.values())
+    seeds = {"judge": [config.seed], "fit": sorted({run["seed"] for run in done})}
+    record = verdict_record(config, classes, candidates, verdict, runs, spent, seeds, notes)
+    write_atomically(folder / "verdict.json", json.dumps(record, indent=1).encode())
+    return record
+
+
+def _name(config: DiscoveryConfig, fingerprint: str) -> str:
+    source = Path(config.source).stem
+    law = config.transform.replace(":", "")
+    return f"{source}-{law}-{config.budget}-seed{config.seed}-{fingerprint[:6]}"
+
+
+def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
+    if extra is None:
+        return splits.fingerprint()
+    height, width = splits.train.images.shape[2:]
+    moved = extra.permutation(max(height, width) if extra.dims == 1 else (height, width))
+    digest = hashlib.sha256(splits.fingerprint().encode())
+    digest.update(repr((extra.names, moved.tolist())).encode())
+    return digest.hexdigest()[:16]
+
+
+def _fit_config(config: DiscoveryConfig, model: ModelConfig, seed: int) -> FitConfig:
+    learning_rate = 5e-2 if model.kind == "gated" else 1e-2
+    return FitConfig(
+        DataConfig(config.source, config.transform, config.data.root, config.data.limit),
+        model,
+        OptimConfig(steps=BUDGETS[config.budget].fit_steps, representation_lr=learning_rate),
+        seed,
+    )
+
+
+def _measure(run: Path) -> dict[str, float]:
+    """Learned measure of a run by element; empty where it has none."""
+    with safe_open(run / "representations.safetensors", "pt") as file:
+        if "measure" not in file.keys():  # noqa: SIM118
+            return {}
+        values: Tensor = file.get_tensor("measure")
+        return dict(zip(json.loads(file.metadata()["names"]), values.tolist(), strict=True))

@@ -1,0 +1,89 @@
+"""The first two steps, each of which leaves a file and is not done twice."""
+
+import json
+import time
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+
+from symshare.data import LabelledImages, Splits, Transform
+from symshare.discovery.config import BUDGETS, DiscoveryConfig
+from symshare.files import write_atomically
+from symshare.fit.config import OptimConfig
+from symshare.fit.train import freeze
+from symshare.groups import GroupAction
+from symshare.judge import Evidence, gather
+from symshare.propose import Candidates, propose
+
+__all__ = ["gather_evidence", "judge_pool", "propose_candidates", "write_examples"]
+
+
+def judge_pool(splits: Splits, config: DiscoveryConfig) -> LabelledImages:
+    """The images that may be proposed from and judged on: all but the test part, up to a limit."""
+    pool = LabelledImages(
+        torch.cat([splits.train.images, splits.validation.images]),
+        torch.cat([splits.train.labels, splits.validation.labels]),
+        splits.train.classes,
+    )
+    most = BUDGETS[config.budget].judge_images
+    if len(pool) <= most:
+        return pool
+    order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(config.seed))
+    return pool.subset(order[:most].sort().values)
+
+
+def propose_candidates(
+    folder: Path,
+    config: DiscoveryConfig,
+    pool: LabelledImages,
+    law: Transform,
+    extra: GroupAction | None,
+) -> tuple[Candidates, float]:
+    """Candidates, and the seconds it took to find them; `candidates.json`."""
+    path = folder / "candidates.json"
+    if not path.exists():
+        start = time.perf_counter()
+        images = freeze(pool, law, config.seed).images
+        candidates = propose(images, periodic=config.periodic, extra=extra, seed=config.seed)
+        content = {**candidates.to_json(), "seconds": time.perf_counter() - start}
+        write_atomically(path, json.dumps(content, indent=1).encode())
+    content = json.loads(path.read_text())
+    return Candidates.from_json(content), content["seconds"]
+
+
+def gather_evidence(
+    folder: Path,
+    config: DiscoveryConfig,
+    pool: LabelledImages,
+    law: Transform,
+    action: GroupAction,
+) -> tuple[Evidence, float]:
+    """Held-out losses, and the seconds it took to get them; `evidence.safetensors`."""
+    path = folder / "evidence.safetensors"
+    if not path.exists():
+        start = time.perf_counter()
+        optim = OptimConfig(steps=BUDGETS[config.budget].judge_steps, evaluations=1, lr=5e-3)
+        height, width = pool.images.shape[2:]
+        permutations = action.permutation((height, width))[1:]
+        evidence = gather(pool, law, permutations, optim, config.seed)
+        metadata = {
+            "seconds": str(time.perf_counter() - start),
+            "classes": str(evidence.classes),
+        }
+        write_atomically(path, save(evidence.tensors(), metadata))
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return Evidence(**tensors, classes=int(metadata["classes"])), float(metadata["seconds"])
+
+
+def write_examples(folder: Path, data: LabelledImages, law: Transform, seed: int) -> None:
+    """One held-out image of each of at most ten classes, for the report."""
+    first = [
+        int((data.labels == label).nonzero()[0]) for label in data.labels.unique().tolist()[:10]
+    ]
+    shown = freeze(data, law, seed).subset(first)
+    tensors = {"images": shown.images.contiguous(), "labels": shown.labels}
+    write_atomically(folder / "examples.safetensors", save(tensors))

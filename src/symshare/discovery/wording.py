@@ -1,0 +1,101 @@
+"""The verdict in words."""
+
+from symshare.judge import Verdict
+from symshare.propose import Candidates
+
+__all__ = ["caveats", "sentence"]
+
+
+def sentence(verdict: Verdict) -> str:
+    """One sentence that says what was found, for a reader who reads nothing else."""
+    knows = f"of the {verdict.power.gain:.2f} nats that a network knows about the label"
+    if verdict.word == "group":
+        worst = max(j.interval[1] for j in verdict.judgements if j.name in verdict.found)
+        return (
+            f"The data has the symmetry group {verdict.group}: moving held-out images by "
+            f"{_listed(verdict.found)} costs at most {worst:.3f} nats {knows}."
+        )
+    if verdict.word == "approximate":
+        members = verdict.approximate
+        worst = max(j.interval[1] for j in verdict.judgements if j.name in members)
+        return (
+            f"The data has the group {verdict.group} as an approximate symmetry only: moving "
+            f"held-out images by {_listed(members)} costs up to {worst:.3f} nats {knows}."
+        )
+    if verdict.word == "partial":
+        best = max(
+            (j for j in verdict.judgements if j.name in verdict.partial),
+            key=lambda j: j.kept_share_min,
+        )
+        return (
+            f"No group, but a partial symmetry: {_listed(verdict.partial)} changes the data, yet "
+            f"after {best.name} at least {best.kept_share_min:.0%} of the images of every class "
+            "are still recognised."
+        )
+    if verdict.word == "none":
+        least = min(verdict.judgements, key=lambda j: j.excess_loss)
+        return (
+            f"No symmetry among the {len(verdict.judgements)} candidates: even the mildest, "
+            f"{least.name}, costs {least.excess_loss:.2f} nats {knows}."
+        )
+    if not verdict.power.passed:
+        return f"Undecided: {verdict.power.reasons[0]}."
+    return (
+        f"Undecided: {verdict.samples} held-out images are too few to tell every candidate "
+        "from a symmetry or from a broken one."
+    )
+
+
+def caveats(verdict: Verdict, candidates: Candidates, classes: tuple[str, ...]) -> list[str]:
+    """What a reader should know before relying on the verdict."""
+    notes = []
+    open_ = [j.name for j in verdict.judgements if j.status == "undecided"]
+    if verdict.power.passed and open_:
+        notes.append(f"Undecided at this number of images: {_listed(open_)}.")
+    tolerated = [j.name for j in verdict.judgements if j.status == "tolerated"]
+    if tolerated:
+        notes.append(
+            f"{_listed(tolerated)} leaves the network's answers alone, but makes images unlike "
+            "those of the data (their second moments differ): the label tolerates it, the data "
+            "does not have it."
+        )
+    outside = [
+        j.name
+        for j in verdict.judgements
+        if j.status == "symmetric" and j.name not in verdict.found
+    ]
+    if outside:
+        notes.append(
+            f"{_listed(outside)} passed the test, but some product with the rest did not: more "
+            "images would decide."
+        )
+    for j in verdict.judgements:
+        if j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
+            worst = classes[j.kept_share_by_class.index(j.kept_share_min)]
+            notes.append(
+                f"{j.name} holds on average, but leaves only {j.kept_share_min:.0%} of class "
+                f"{worst!r} right."
+            )
+    if candidates.capped:
+        notes.append(
+            "The search over the data's statistics met its cap, so there may be candidates that "
+            "it did not propose."
+        )
+    if verdict.word in ("group", "approximate"):
+        notes.append(
+            "A symmetry here means that the label stays the same; elements act on the whole image."
+        )
+    notes.append(
+        "The verdict speaks of data like these: it says nothing about poses that no image shows."
+    )
+    return notes
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    """Names in a row, with "or" before the last.
+
+    >>> _listed(["rot90", "rot180", "rot270"])
+    'rot90, rot180 or rot270'
+    """
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last

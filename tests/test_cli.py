@@ -1,0 +1,152 @@
+import os
+import stat
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from symshare.cli import main
+
+
+def save(path, images, labels):
+    np.savez(path, images=images, labels=labels)
+    return str(path)
+
+
+def _digits(n=60):
+    return np.random.default_rng(0).random((n, 1, 8, 8)), np.arange(n) % 2
+
+
+def nan(images):
+    images[3, 0, 2, 2] = np.nan
+    return images
+
+
+BAD = {
+    "unknown source": (["discover", "digit"], "did you mean digits"),
+    "unknown transform": (["discover", "digits", "--transform", "quater"], "did you mean quarter"),
+    "bad angle": (["discover", "digits", "--transform", "rotate:x"], "rotate:x"),
+    "missing file": (["discover", "nowhere.npz"], "no file nowhere.npz"),
+    "missing idx": (["discover", "mnist", "--data.root", "."], "train-images-idx3-ubyte"),
+    "unknown budget": (["discover", "digits", "--budget", "huge"], "budget"),
+    "unknown option": (["discover", "digits", "--sead", "1"], "sead"),
+    "bad periodic": (["discover", "digits", "--periodic", "[X]"], "periodic"),
+    "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
+    "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
+    "bad element": (["fit", "--model.kind", "gcnn", "--model.elements", "[rot45]"], "rot45"),
+    "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
+    "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
+    "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 pixels a side"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_ends_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments, message = BAD[case]
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+BAD_FILES = {
+    "one class": (lambda i, y: (i, np.zeros_like(y)), "at least 2 classes"),
+    "unequal numbers": (lambda i, y: (i, y[:-1]), "59"),
+    "NaN": (lambda i, y: (nan(i), y), "finite"),
+    "negative label": (lambda i, y: (i, y - 1), "-1"),
+    "float labels": (lambda i, y: (i, y + 0.5), "integer"),
+    "too few": (lambda i, y: (i[:6], y[:6]), "at least 5 different images"),
+    "no axes": (lambda i, y: (i[:, 0, 0, 0], y), "N, C, H, W"),
+    "channels last": (lambda i, y: (np.zeros((60, 8, 8, 3)), y), "transpose"),
+    "objects": (lambda i, y: (np.array([np.zeros((2, 2)), np.zeros((3, 3))], object), y), "size"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files_end_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    change, message = BAD_FILES[case]
+    path = save(tmp_path / "mine.npz", *change(*_digits()))
+    with pytest.raises(SystemExit) as end:
+        main(["discover", path])
+    assert end.value.code == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.npz"]
+
+
+def test_an_oblong_image_cannot_be_turned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = save(
+        tmp_path / "mine.npz", np.random.default_rng(0).random((60, 6, 9)), np.arange(60) % 2
+    )
+    with pytest.raises(SystemExit):
+        main(["discover", path, "--transform", "quarter"])
+    assert "square" in capsys.readouterr().err
+
+
+def test_refuses_a_folder_that_holds_something_else(tmp_path, capsys):
+    (tmp_path / "thesis.txt").write_text("irreplaceable")
+    with pytest.raises(SystemExit) as end:
+        main(["discover", "digits", "--out", str(tmp_path)])
+    assert end.value.code == 2
+    assert "choose another folder with --out" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_refuses_a_folder_that_cannot_be_written(tmp_path, capsys):
+    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    with pytest.raises(SystemExit) as end:
+        main(["discover", "digits", "--out", str(tmp_path / "run")])
+    assert end.value.code == 2
+    assert "Permission denied" in capsys.readouterr().err
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(SystemExit) as end:
+            main(["discover", "digits", "--out", str(out)])
+        assert end.value.code == 2
+        assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_fit_reads_back_the_configuration_of_a_run(tmp_path, capsys):
+    out = tmp_path / "run"
+    options = ["--data.limit", "100", "--optim.steps", "2", "--model.cnn_channels", "4"]
+    main(["fit", *options, "--out", str(out)])
+    first = capsys.readouterr().out
+    main(["fit", "--config", str(out / "config.yaml"), "--out", str(out)])
+    assert capsys.readouterr().out.splitlines()[-1] == first.splitlines()[-1]
+
+
+def test_help_answers_at_once():
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "symshare", "--help"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        best = min(best, time.perf_counter() - start)
+    assert "discover" in done.stdout
+    assert best < 1
+
+
+def test_discover_tells_the_story(tmp_path, monkeypatch, capsys):
+    from symshare.discovery import config
+    from symshare.discovery.config import Budget
+
+    monkeypatch.setitem(config.BUDGETS, "quick", Budget(2000, 250, 3, 1))
+    arguments = ["discover", "digits", "--transform", "flip", "--budget", "quick"]
+    main([*arguments, "--out", str(tmp_path / "run")])
+    printed = capsys.readouterr().out
+    assert "verdict   group C2" in printed
+    assert "found     flipW" in printed
+    assert "plain CNN" in printed
+    assert "report.html" in printed.replace("\n", "")

@@ -1,0 +1,194 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import symshare
+import test_judge
+from symshare import groups
+from symshare.data import LabelledImages
+from symshare.discovery import config as budgets
+from symshare.discovery.config import Budget, DiscoveryConfig, Storage
+from symshare.discovery.plan import plan_networks
+from symshare.judge import decide
+from symshare.propose import propose
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny():
+    """A standard budget that ends in seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(budgets.BUDGETS, "standard", Budget(400, 80, 4, 2))
+        yield
+
+
+@pytest.fixture(scope="module")
+def turned():
+    """Images of four chiral shapes, each turned by a random quarter."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(320) % 4
+    images = 0.1 * torch.rand(320, 1, 8, 8, generator=generator)
+    for i, label in enumerate(labels.tolist()):
+        images[i, 0, 1, 1 : 4 + label] += 1.0
+        images[i, 0, 1:4, 1] += 1.0 if label % 2 else 0.5
+        quarter = int(torch.randint(4, (1,), generator=generator))
+        images[i] = images[i].rot90(quarter, (-2, -1))
+    return images.numpy(), labels.numpy()
+
+
+@pytest.fixture(scope="module")
+def whole(tiny, turned, tmp_path_factory):
+    """A discovery on the turned shapes."""
+    return symshare.discover(*turned, out=tmp_path_factory.mktemp("whole") / "run")
+
+
+def test_finds_the_group_of_arrays_and_writes_the_evidence(whole):
+    found = whole
+    assert (found.verdict, found.group) == ("group", "C4")
+    assert set(found.found) == {"rot90", "rot180", "rot270"}
+    assert found.action.name == "C4"
+    record = json.loads((found.out / "verdict.json").read_text())
+    assert record == found.record
+    assert record["schema"] == 1
+    assert {e["name"] for e in record["elements"]} >= set(groups.dihedral(4).names[1:])
+    assert all(record["accuracy"][model]["n"] == 2 for model in ("cnn", "found", "gated"))
+    assert record["seeds"] == {"judge": [0], "fit": [0, 1]}
+    measures = {e["name"]: e["measure"] for e in record["elements"]}
+    assert all(0 <= measures[name] <= 1 for name in groups.dihedral(4).names[1:])
+    assert "C4" in found.report.read_text()
+    runs = sorted(path.name for path in (found.out / "runs").iterdir())
+    assert runs == [f"{m}-seed{s}" for m in ("cnn", "found", "gated", "sinkhorn") for s in (0, 1)]
+
+
+def test_a_second_call_computes_nothing(turned, whole):
+    start = time.perf_counter()
+    assert symshare.discover(*turned, out=whole.out).record == whole.record
+    assert time.perf_counter() - start < 3
+
+
+@pytest.mark.parametrize("step", ["propose_candidates", "gather_evidence", "fit_splits"])
+def test_goes_on_after_a_power_cut(turned, whole, tmp_path, monkeypatch, step):
+    def cut(*_, **__):
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"symshare.discovery.run.{step}", cut)
+        with pytest.raises(RuntimeError, match="power cut"):
+            symshare.discover(*turned, out=tmp_path / "cut")
+    resumed = symshare.discover(*turned, out=tmp_path / "cut")
+    assert resumed.record["elements"] == whole.record["elements"]
+    assert resumed.record["accuracy"] == whole.record["accuracy"]
+
+
+def test_the_verdict_is_written_before_the_networks_are_compared(turned, tmp_path, monkeypatch):
+    def cut(*_, **__):
+        raise RuntimeError("power cut")
+
+    monkeypatch.setattr("symshare.discovery.run.fit_splits", cut)
+    with pytest.raises(RuntimeError, match="power cut"):
+        symshare.discover(*turned, out=tmp_path / "run")
+    record = json.loads((tmp_path / "run/verdict.json").read_text())
+    assert (record["group"], record["accuracy"]["cnn"]) == ("C4", None)
+
+
+def test_judges_the_users_candidates(turned, tmp_path):
+    images, labels = turned
+    corner = torch.arange(64)
+    corner[0], corner[63] = 63, 0
+    extra = groups.from_permutations(
+        torch.stack([torch.arange(64), corner]), (8, 8), ["id", "swap"]
+    )
+    found = symshare.discover(images, labels, candidates=extra, out=tmp_path / "run")
+    element = next(e for e in found.record["elements"] if e["name"] == "swap")
+    assert element["source"] == "user"
+    assert element["kernel_permutation"] is None
+
+
+def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(320) % 2
+    signal_ = torch.zeros(320, 1, 1, 12)
+    for i, label in enumerate(labels.tolist()):
+        start = int(torch.randint(12, (1,), generator=generator))
+        signal_[i, 0, 0, (torch.tensor([0, 1 + 3 * label]) + start) % 12] = 1.0
+    noise = 0.1 * torch.rand(signal_.shape, generator=generator)
+    found = symshare.discover(signal_ + noise, labels, periodic=("W",), out=tmp_path / "run")
+    assert found.record["accuracy"] == dict.fromkeys(("cnn", "found", "gated", "sinkhorn"))
+    assert any("at least 7 pixels" in caveat for caveat in found.record["caveats"])
+    assert found.verdict == "group"
+    assert len(found.found) == 23
+
+
+def test_partial_sets_become_networks_of_two_elements():
+    square = groups.dihedral(4)
+    evidence = test_judge.evidence([2.0] * 7, kept=[0.4, 0, 0.6, 0, 0, 0, 0])
+    verdict = decide(evidence, square, [None] * 7)
+    images = torch.rand(64, 1, 8, 8)
+    data = LabelledImages(images, torch.arange(64) % 2, ("a", "b"))
+    plan, notes = plan_networks(verdict, propose(images), data)
+    assert plan["found"].elements == ("rot270",)
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("config", "command"),
+    [
+        (DiscoveryConfig("digits", "quarter"), "symshare discover digits --transform quarter"),
+        (
+            DiscoveryConfig("my data.npz", data=Storage("/tmp/x y", 10), periodic=("W",)),
+            "symshare discover 'my data.npz' --data.root '/tmp/x y' --data.limit 10 "
+            "--periodic '[W]'",
+        ),
+        (
+            DiscoveryConfig("arrays", seed=2, periodic=("H",)),
+            "symshare.discover(images, labels, seed=2, periodic=('H',))",
+        ),
+    ],
+    ids=["plain", "quoted", "arrays"],
+)
+def test_the_command_that_remakes_it(config, command):
+    assert config.command == command
+
+
+@pytest.mark.slow
+def test_an_interrupt_at_the_terminal_resumes(tmp_path):
+    command = [
+        sys.executable, "-m", "symshare", "discover", "digits", "--transform", "flip",
+        "--budget", "quick", "--out", str(tmp_path / "run"),
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run/runs").exists():
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "goes on where" in errors
+    subprocess.run(command, env=environment, check=True)
+    record = json.loads((tmp_path / "run/verdict.json").read_text())
+    assert (record["verdict"], record["group"], record["found"]) == ("group", "C2", ["flipW"])
+
+
+def test_what_the_label_tolerates_is_not_called_a_symmetry(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = np.arange(480) % 2
+    # Every pixel has a brightness of its own, so that no two of them can be exchanged.
+    brightness = np.linspace(0.1, 1.0, 80).reshape(8, 10)
+    images = (generator.random((480, 8, 10)) * brightness).astype(np.float32)
+    images[labels == 1, :, 1:4] += 1
+    images[labels == 0, :, 6:9] += 1
+    found = symshare.discover(images, labels, out=tmp_path / "run")
+    assert (found.verdict, found.found) == ("none", ())
+    statuses = {e["name"]: e["status"] for e in found.record["elements"]}
+    # The network reads the columns and does not mind an upside-down image; the data has none.
+    assert statuses["flipH"] == "tolerated"
+    assert any("flipH" in caveat for caveat in found.record["caveats"])
+    assert found.record["accuracy"]["found"] is None
+    assert found.record["accuracy"]["cnn"]["n"] == 2
