@@ -1,0 +1,119 @@
+"""Verdicts on data whose truth is known: nine laws of transformations, several seeds.
+
+    python studies/verdicts.py digits --seeds 5 --out docs/studies/digits.json
+    python studies/verdicts.py mnist --root DIR --budget quick --out docs/studies/mnist.json
+
+Only the propose and judge steps of `symshare discover` are run. A finished row is not run again.
+Exit code 1 if a verdict is wrong.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from symshare.data import load, transform
+from symshare.discovery.config import DiscoveryConfig, Storage
+from symshare.discovery.steps import gather_evidence, judge_pool, propose_candidates
+from symshare.files import write_atomically
+from symshare.judge import decide
+
+# Group, and elements of which at least one has to be called partial where there is no group.
+TRUTHS: dict[str, tuple[str | None, set[str], set[str]]] = {
+    "none": (None, set(), set()),
+    "flip": ("C2", {"flipW"}, set()),
+    "flips": ("C2xC2", {"flipW", "flipH", "rot180"}, set()),
+    "half": ("C2", {"rot180"}, set()),
+    "quarter": ("C4", {"rot90", "rot180", "rot270"}, set()),
+    "d4": (
+        "D4",
+        {"rot90", "rot180", "rot270", "flipW", "flipH", "transpose", "antitranspose"},
+        set(),
+    ),
+    "rotate:360": ("C4", {"rot90", "rot180", "rot270"}, set()),
+    "rotate:90": (None, set(), set()),
+    "rotate:180": (None, set(), {"rot90", "rot270"}),
+}
+
+
+def main() -> None:
+    """Run the table and print it as Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("source")
+    parser.add_argument("--root")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--budget", default="standard")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
+    done = {(row["transform"], row["seed"]) for row in rows}
+    for name in TRUTHS:
+        for seed in range(arguments.seeds):
+            if (name, seed) not in done:
+                rows.append(verdict_row(arguments, name, seed))
+                print(markdown(rows[-1:]), flush=True)
+                write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
+    print(f"\n{markdown(rows)}\n\n{sum(row['right'] for row in rows)} of {len(rows)} right")
+    sys.exit(not all(row["right"] for row in rows))
+
+
+def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
+    """One verdict, with the excess loss of every candidate."""
+    storage = Storage(arguments.root)
+    config = DiscoveryConfig(arguments.source, name, arguments.budget, seed, data=storage)
+    root = None if arguments.root is None else Path(arguments.root)
+    pool = judge_pool(load(arguments.source, root=root, seed=seed), config)
+    law = transform(name)
+    with tempfile.TemporaryDirectory() as folder:
+        candidates, proposing = propose_candidates(Path(folder), config, pool, law, None)
+        action = candidates.action()
+        evidence, judging = gather_evidence(Path(folder), config, pool, law, action)
+    verdict = decide(evidence, action, candidates.residuals)
+    group, found, partial = TRUTHS[name]
+    right = verdict.group == group and set(verdict.found) == found
+    if partial:
+        right = right and verdict.word == "partial" and bool(partial & set(verdict.partial))
+    elif group is None:
+        right = right and verdict.word in ("none", "partial")
+    return {
+        "transform": name,
+        "seed": seed,
+        "verdict": verdict.word,
+        "group": verdict.group,
+        "found": verdict.found,
+        "partial": verdict.partial,
+        "right": right,
+        "accuracy": round(verdict.power.accuracy, 4),
+        "delta": round(verdict.delta, 4),
+        "seconds": round(proposing + judging, 1),
+        "excess_loss": {j.name: round(j.excess_loss, 4) for j in verdict.judgements},
+        "upper": {j.name: round(j.interval[1], 4) for j in verdict.judgements},
+        "lower": {j.name: round(j.interval[0], 4) for j in verdict.judgements},
+        "residual": {j.name: j.residual for j in verdict.judgements},
+        "kept_share_min": {j.name: round(j.kept_share_min, 3) for j in verdict.judgements},
+    }
+
+
+def markdown(rows: list[dict]) -> str:
+    """Rows of a table: the largest upper bound of the found, the smallest lower one of others."""
+    lines = []
+    for row in rows:
+        upper = [row["upper"][name] for name in row["found"]]
+        lower = [value for name, value in row["lower"].items() if name not in row["found"]]
+        lines.append(
+            f"| {row['transform']} | {row['seed']} | {row['verdict']} | {row['group'] or '-'} | "
+            f"{', '.join(row['found'] or row['partial']) or '-'} | {row['accuracy']:.1%} | "
+            f"{row['delta']:.3f} | {max(upper, default=float('nan')):.3f} | "
+            f"{min(lower, default=float('nan')):.3f} | {row['seconds']:.0f} | "
+            f"{'yes' if row['right'] else 'NO'} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
