@@ -19,7 +19,7 @@ run: setup
 	$(BIN)/symshare discover digits --transform quarter
 
 test: setup
-	$(BIN)/python -m pytest --cov=symshare --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=symshare --cov-report=term:skip-covered --cov-fail-under=90
 
 check: setup
 	$(BIN)/ruff check .

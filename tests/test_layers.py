@@ -1,9 +1,9 @@
 import copy
 
-import oracles
 import pytest
 import torch
 
+import oracles
 from symshare import groups
 from symshare.layers import (
     GroupConv2d,
@@ -106,7 +106,10 @@ def test_one_element_is_a_plain_convolution():
 @pytest.mark.parametrize("norm", [GroupLayerNorm, GroupInstanceNorm])
 def test_networks_of_fixed_layers_are_equivariant(action, size, norm):
     representation = Fixed(action)
-    lift, conv = LiftConv2d(2, 3, 3, representation, padding=1), GroupConv2d(3, 3, 3, representation)
+    lift, conv = (
+        LiftConv2d(2, 3, 3, representation, padding=1),
+        GroupConv2d(3, 3, 3, representation),
+    )
 
     def f(x):
         return norm()(conv(norm()(lift(x)).relu()))

@@ -1,8 +1,8 @@
 import numpy as np
-import oracles
 import pytest
 import torch
 
+import oracles
 from symshare.sinkhorn import entropy, gauge_error, marginal_error, sinkhorn
 
 REGIMES = ["init", "sharp", "extreme"]

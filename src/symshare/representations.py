@@ -176,13 +176,16 @@ class _Permuting(Representation):
     """A stack that does not learn: the matrices of a `GroupAction`, or given ones."""
 
     membership = "doubly stochastic"
+    stack: Tensor | None
 
     def __init__(self, action: GroupAction | Tensor, gate: Measure | None):
         super().__init__(len(action), gate)
+        self.action = action if isinstance(action, GroupAction) else None
         if isinstance(action, Tensor):
             _check_stack(type(self).__name__, action)
-        self.action = action if isinstance(action, GroupAction) else None
-        stack = _domain_stack(action) if isinstance(action, GroupAction) else action
+            stack = action
+        else:
+            stack = None if action.domain is None else action.lift(action.domain)
         # A constant of the architecture, so not in the state dict.
         self.register_buffer("stack", stack, persistent=False)
 
@@ -201,15 +204,14 @@ class _Permuting(Representation):
     def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
         if self.action is not None:
             return self._rebound(self.action.lift(kernel_size))
-        _check_positions(
-            type(self).__name__, self.stack.shape[-1], math.prod(kernel_size), kernel_size
-        )
+        taps = math.prod(kernel_size)
+        _check_positions(type(self).__name__, self().shape[-1], taps, kernel_size)
         return self
 
     def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
         if self.action is not None:
             return self._rebound(self.action.regular(kernel_size))
-        _check_group_positions(type(self).__name__, self.stack.shape[-1], kernel_size)
+        _check_group_positions(type(self).__name__, self().shape[-1], kernel_size)
         return self
 
     @abstractmethod
@@ -256,10 +258,6 @@ class Gated(_Permuting):
 
     def _rebound(self, stack: Tensor) -> "Gated":
         return Gated(stack, self.gate)
-
-
-def _domain_stack(action: GroupAction) -> Tensor | None:
-    return None if action.domain is None else action.lift(action.domain)
 
 
 def _check_stack(who: str, stack: Tensor) -> None:

@@ -74,7 +74,8 @@ def entropy(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
 def gauge_error(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     r"""Norm penalty as the published code computes it, on the logits, per matrix and row.
 
-    .. math:: \tfrac{1}{ND} \sum_{n,i} \mathrm{LSE}_j(\Theta_{nij})^2 + \mathrm{LSE}_j(\Theta_{nji})^2
+    .. math:: \tfrac{1}{ND} \sum_{n,i} \mathrm{LSE}_j(\Theta_{nij})^2
+              + \mathrm{LSE}_j(\Theta_{nji})^2
 
     It vanishes exactly where exp(logits) is doubly stochastic already. As printed in the paper,
     on R itself, the penalty is constant. It only picks one of the many logits of the same R
