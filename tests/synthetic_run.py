@@ -149,6 +149,7 @@ def _elements(
                 "interval": [loss - reach, loss + reach],
                 "p_symmetric": 0.001 if status == "symmetric" else 1.0,
                 "p_broken": 0.001 if status == "broken" else 1.0,
+                "residual": 0.7 if status == "symmetric" else 4.2,
                 "status": status,
                 "kept_share": sum(shares) / len(shares),
                 "kept_share_by_class": shares,
