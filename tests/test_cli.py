@@ -38,7 +38,7 @@ BAD = {
     "bad element": (["fit", "--model.kind", "gcnn", "--model.elements", "[rot45]"], "rot45"),
     "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
     "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
-    "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 pixels a side"),
+    "large kernel": (["fit", "--model.architecture", "mnist"], "do not fit into images of 8 x 8"),
 }
 
 

@@ -201,6 +201,28 @@ def test_norms_take_any_number_of_spatial_axes(norm, shape):
     assert norm(torch.randn(shape)).shape == shape
 
 
+@pytest.mark.parametrize("across", [True, False], ids=["layer", "instance"])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 3, 4, 5, 6)])
+@pytest.mark.parametrize("gated", [True, False])
+def test_norms_by_explicit_weights(gated, shape, across):
+    gate = Measure(4) if gated else None
+    if gated:
+        with torch.no_grad():
+            gate.logits.copy_(torch.tensor([3.0, -1.0, 0.0]))
+    weights = torch.ones(4) if gate is None else gate().detach()
+    norm = (GroupLayerNorm if across else GroupInstanceNorm)(gate)
+    f = 3 * torch.randn(shape) + 1
+    y = norm(f)
+    for b in range(shape[0]):
+        for channels in [slice(None)] if across else [slice(c, c + 1) for c in range(shape[1])]:
+            part = f[b, channels].movedim(1, 0).flatten(1)
+            w = (weights[:, None] / weights.sum() / part.shape[1]).expand_as(part)
+            mean = (w * part).sum()
+            std = ((w * (part - mean) ** 2).sum() + 1e-5).sqrt()
+            expected = ((f[b, channels] - mean) / std).detach()
+            torch.testing.assert_close(y[b, channels].detach(), expected, atol=1e-5, rtol=1e-4)
+
+
 def test_a_parameter_changed_in_evaluation_changes_the_output():
     layer = LiftConv2d(1, 2, 3, Sinkhorn(4, 9)).eval()
     x = torch.randn(1, 1, 5, 5)

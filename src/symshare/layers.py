@@ -264,7 +264,7 @@ class GroupLayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
-        return _normalise(f, self.gate, (1, *range(3, f.ndim)), self.eps)
+        return _normalise(f, self.gate, across_channels=True, eps=self.eps)
 
 
 class GroupInstanceNorm(nn.Module):
@@ -285,19 +285,26 @@ class GroupInstanceNorm(nn.Module):
         self.eps = eps
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
-        return _normalise(f, self.gate, tuple(range(3, f.ndim)), self.eps)
+        return _normalise(f, self.gate, across_channels=False, eps=self.eps)
 
 
-def _normalise(f: Tensor, gate: Measure | None, axes: tuple[int, ...], eps: float) -> Tensor:
-    """Standardise over the group axis, weighted, and over `axes`, not weighted."""
-    weights = _weights(gate, f)
+def _normalise(f: Tensor, gate: Measure | None, across_channels: bool, eps: float) -> Tensor:
+    """Standardise over the group, weighted, over space and, if asked, over channels."""
+    if gate is None:
+        return nn.functional.group_norm(f, 1 if across_channels else f.shape[1], eps=eps)
+    # Moments of each element's map first: the large tensor is read twice and written once.
+    flat = f.flatten(3) if f.ndim > 3 else f.unsqueeze(-1)
+    variance, mean = torch.var_mean(flat, -1, correction=0)
+    weights = _weights(gate, mean)
 
-    def mean(x: Tensor) -> Tensor:
+    def average(x: Tensor) -> Tensor:
         x = (x * weights).sum(2, keepdim=True)
-        return x.mean(axes, keepdim=True) if axes else x
+        return x.mean(1, keepdim=True) if across_channels else x
 
-    centred = f - mean(f)
-    return centred * (mean(centred.square()) + eps).rsqrt()
+    centre = average(mean)
+    scale = (average(variance + (mean - centre).square()) + eps).rsqrt()
+    ones = (1,) * (f.ndim - 3)
+    return (f - centre.unflatten(2, (1, *ones))) * scale.unflatten(2, (1, *ones))
 
 
 def _weights(gate: Measure | None, f: Tensor) -> Tensor:

@@ -40,6 +40,9 @@ class Architecture:
     Attributes:
         blocks: number of convolutions, the lifting one included.
         kernel_size: side of every kernel.
+        padding: zeros on every side of a block's input.
+        halve: average 2 x 2 pixels after a block wherever both sides are even and above 6;
+            odd sides would break the symmetry of the grid.
         norm: "layer" (over channels, group and space, as in the published code) or "instance"
             (over group and space, as in the paper's text).
         readout: "mean" over space and group, or "flatten": a head that sees positions.
@@ -47,17 +50,47 @@ class Architecture:
 
     blocks: int
     kernel_size: int
+    padding: int = 0
+    halve: bool = False
     norm: Literal["layer", "instance"] = "layer"
     readout: Literal["mean", "flatten"] = "mean"
 
-    @property
-    def margin(self) -> int:
-        """Pixels that the unpadded convolutions take off each axis."""
-        return self.blocks * (self.kernel_size - 1)
+    def output_size(self, image_size: tuple[int, int]) -> tuple[int, int]:
+        """Size of the last map.
+
+        Raises:
+            ValueError: if a kernel does not fit into the map that it meets.
+
+        >>> MNIST.output_size((28, 28)), MEDIUM.output_size((28, 28))
+        ((8, 8), (7, 7))
+        """
+        height, width = image_size
+        shrink = self.kernel_size - 1 - 2 * self.padding
+        for _ in range(self.blocks):
+            height, width = height - shrink, width - shrink
+            if min(height, width) < 1:
+                raise ValueError(
+                    f"{self.blocks} kernels of size {self.kernel_size} with padding "
+                    f"{self.padding} do not fit into images of {image_size[0]} x {image_size[1]}; "
+                    "use larger images, fewer blocks or a smaller kernel"
+                )
+            if self.halves((height, width)):
+                height, width = height // 2, width // 2
+        return height, width
+
+    def halves(self, size: tuple[int, int]) -> bool:
+        """Whether a map of this size is halved."""
+        return self.halve and min(size) > 6 and size[0] % 2 == size[1] % 2 == 0
 
 
 MNIST = Architecture(blocks=5, kernel_size=5)
+"""The paper's network for MNIST."""
+
+MEDIUM = Architecture(blocks=4, kernel_size=3, padding=1, halve=True)
+"""A tenth of the work of `MNIST`, for images from 16 pixels a side."""
+
 SMALL = Architecture(blocks=3, kernel_size=3)
+"""For images of 7 to 15 pixels a side."""
 
 
 class GroupCNN(nn.Module):
@@ -72,8 +105,8 @@ class GroupCNN(nn.Module):
         classes: number of logits.
         channels: width C of every block; each channel has G copies.
         representations: one for each block, the first for lifting; an instance may repeat.
-        image_size: (H, W); needed by the "flatten" readout, and to refuse images that the
-            unpadded kernels would use up.
+        image_size: (H, W); needed by the "flatten" readout, and to refuse images that are too
+            small.
 
     Raises:
         ValueError: if there are more or fewer representations than blocks, or the kernels do
@@ -99,31 +132,27 @@ class GroupCNN(nn.Module):
                 f"GroupCNN: {architecture.blocks} blocks need as many representations, got "
                 f"{len(representations)}"
             )
-        left = [size - architecture.margin for size in image_size]
-        if min(left) < 1:
-            raise ValueError(
-                f"GroupCNN: {architecture.blocks} kernels of size {architecture.kernel_size} "
-                f"without padding need images of at least {architecture.margin + 1} pixels a "
-                f"side, got {image_size[0]} x {image_size[1]}; use fewer blocks or a smaller kernel"
-            )
+        height, width = architecture.output_size(image_size)
         norm = _NORMS[architecture.norm]
-        k = architecture.kernel_size
-        self.lifting = LiftConv2d(in_channels, channels, k, representations[0])
+        k, padding = architecture.kernel_size, architecture.padding
+        self.lifting = LiftConv2d(in_channels, channels, k, representations[0], padding=padding)
         self.hidden = nn.ModuleList(
-            GroupConv2d(channels, channels, k, representation)
+            GroupConv2d(channels, channels, k, representation, padding=padding)
             for representation in representations[1:]
         )
         self.norms = nn.ModuleList([norm(rep.gate) for rep in representations])
         self.pool = GroupPool(representations[-1].gate)
-        self.readout = architecture.readout
-        positions = left[0] * left[1] if architecture.readout == "flatten" else 1
+        self.architecture = architecture
+        positions = height * width if architecture.readout == "flatten" else 1
         self.head = nn.Linear(channels * positions, classes)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B classes"]:
         for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
+            if self.architecture.halves((x.shape[-2], x.shape[-1])):
+                x = nn.functional.avg_pool3d(x, (1, 2, 2))
         x = self.pool(x).flatten(2)
-        return self.head(x.mean(-1) if self.readout == "mean" else x.flatten(1))
+        return self.head(x.mean(-1) if self.architecture.readout == "mean" else x.flatten(1))
 
     def stacks(self) -> list[Representation]:
         """The representation of every convolution, the lifting one first."""

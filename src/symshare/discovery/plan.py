@@ -5,10 +5,12 @@ from symshare.data import LabelledImages
 from symshare.fit.config import ModelConfig
 from symshare.groups import LatticeMap
 from symshare.judge import Verdict
-from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
 
 __all__ = ["plan_networks"]
+
+SMALLEST = 7
+"""Pixels a side that the smallest architecture needs."""
 
 
 def plan_networks(
@@ -16,12 +18,12 @@ def plan_networks(
 ) -> tuple[dict[str, ModelConfig], list[str]]:
     """Networks to compare, and notes on those that cannot be."""
     height, width = data.images.shape[2:]
-    if min(height, width) <= SMALL.margin:
+    if min(height, width) < SMALLEST:
         return {}, [
-            f"No networks were compared: they need images of at least {SMALL.margin + 1} pixels "
-            f"a side, these have {height} x {width}."
+            f"No networks were compared: they need images of at least {SMALLEST} pixels a side, "
+            f"these have {height} x {width}."
         ]
-    width_cnn = 16 if min(height, width) > MNIST.margin else 32
+    width_cnn = 16 if min(height, width) >= 16 else 32
     dictionary = _kernel_elements(candidates, candidates.names)
     members = verdict.found or verdict.approximate
     if not members and verdict.partial:

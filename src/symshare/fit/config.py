@@ -37,8 +37,9 @@ class ModelConfig:
             for "sinkhorn" only their number counts.
         cnn_channels: width of the plain CNN; the other kinds get the width at which they have
             as many free parameters.
-        architecture: "mnist" (5 blocks, kernel 5), "small" (3 blocks, kernel 3), or "auto" by
-            the size of the images.
+        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "medium" (4 blocks, kernel 3,
+            halving), "small" (3 blocks, kernel 3), or "auto": medium from 16 pixels a side,
+            small below.
         norm: "layer" or "instance".
         init: how free stacks start, "sharp" or "paper".
     """
@@ -46,7 +47,7 @@ class ModelConfig:
     kind: Literal["cnn", "gcnn", "gated", "sinkhorn"] = "cnn"
     elements: tuple[str, ...] = ("rot90", "rot180", "rot270")
     cnn_channels: int = 32
-    architecture: Literal["auto", "mnist", "small"] = "auto"
+    architecture: Literal["auto", "mnist", "medium", "small"] = "auto"
     norm: Literal["layer", "instance"] = "layer"
     init: Literal["sharp", "paper"] = "sharp"
 
@@ -58,6 +59,7 @@ class OptimConfig:
     Attributes:
         steps: optimiser steps, rounded up to a multiple of `evaluations`.
         evaluations: how often in a run the validation part is read and a checkpoint written.
+        validation_images: most images that an evaluation reads.
         batch_size: images in a step.
         lr: learning rate of weights (AdamW).
         representation_lr: learning rate of representations; they are never decayed.
@@ -70,6 +72,7 @@ class OptimConfig:
 
     steps: int = 600
     evaluations: int = 10
+    validation_images: int = 2000
     batch_size: int = 64
     lr: float = 1e-2
     representation_lr: float = 1e-2
@@ -91,7 +94,7 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         """Refuse numbers that no run can have."""
-        for name in ("steps", "evaluations", "batch_size"):
+        for name in ("steps", "evaluations", "validation_images", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         for name in ("lr", "representation_lr"):

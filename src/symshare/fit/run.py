@@ -16,6 +16,7 @@ from symshare.fit.config import FitConfig, ModelConfig
 from symshare.fit.train import train
 from symshare.groups import GroupAction
 from symshare.models import (
+    MEDIUM,
     MNIST,
     SMALL,
     Architecture,
@@ -119,9 +120,9 @@ def dictionary(config: ModelConfig) -> GroupAction:
 
 
 def _architecture(config: ModelConfig, size: tuple[int, int]) -> Architecture:
-    named = {"mnist": MNIST, "small": SMALL}
-    chosen = named.get(config.architecture) or (MNIST if min(size) > MNIST.margin else SMALL)
-    return replace(chosen, norm=config.norm)
+    fitting = MEDIUM if min(size) >= 16 else SMALL
+    named = {"auto": fitting, "mnist": MNIST, "medium": MEDIUM, "small": SMALL}
+    return replace(named[config.architecture], norm=config.norm)
 
 
 def _representations(network: GroupCNN, config: ModelConfig) -> bytes:

@@ -93,7 +93,11 @@ def train(
         ]
         last = out / "checkpoints" / "last.ckpt"
         resume = last if last.exists() else None
-    held_out = None if validation is None else _evaluation(freeze(validation, law, seed))
+    held_out = None
+    if validation is not None:
+        some = torch.randperm(len(validation), generator=torch.Generator().manual_seed(seed))
+        shown = validation.subset(some[: optim.validation_images])
+        held_out = _evaluation(freeze(shown, law, seed))
     with _quiet():
         trainer = pl.Trainer(
             max_epochs=optim.epochs,
