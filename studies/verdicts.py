@@ -21,21 +21,18 @@ from symshare.discovery.steps import gather_evidence, judge_pool, propose_candid
 from symshare.files import write_atomically
 from symshare.judge import decide
 
-# Group, and elements of which at least one has to be called partial where there is no group.
-TRUTHS: dict[str, tuple[str | None, set[str], set[str]]] = {
-    "none": (None, set(), set()),
-    "flip": ("C2", {"flipW"}, set()),
-    "flips": ("C2xC2", {"flipW", "flipH", "rot180"}, set()),
-    "half": ("C2", {"rot180"}, set()),
-    "quarter": ("C4", {"rot90", "rot180", "rot270"}, set()),
-    "d4": (
-        "D4",
-        {"rot90", "rot180", "rot270", "flipW", "flipH", "transpose", "antitranspose"},
-        set(),
-    ),
-    "rotate:360": ("C4", {"rot90", "rot180", "rot270"}, set()),
-    "rotate:90": (None, set(), set()),
-    "rotate:180": (None, set(), {"rot90", "rot270"}),
+TURNS = {"rot90", "rot180", "rot270"}
+# Right verdicts, the group, its elements; of rotations in [0, 180), one of two is partial.
+TRUTHS: dict[str, tuple[set[str], str | None, set[str]]] = {
+    "none": ({"none"}, None, set()),
+    "flip": ({"group"}, "C2", {"flipW"}),
+    "flips": ({"group"}, "C2xC2", {"flipW", "flipH", "rot180"}),
+    "half": ({"group"}, "C2", {"rot180"}),
+    "quarter": ({"group"}, "C4", TURNS),
+    "d4": ({"group"}, "D4", {*TURNS, "flipW", "flipH", "transpose", "antitranspose"}),
+    "rotate:360": ({"group"}, "C4", TURNS),
+    "rotate:90": ({"none", "partial"}, None, set()),
+    "rotate:180": ({"partial"}, None, set()),
 }
 
 
@@ -74,12 +71,10 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
         action = candidates.action()
         evidence, judging = gather_evidence(Path(folder), config, pool, law, action)
     verdict = decide(evidence, action, candidates.residuals)
-    group, found, partial = TRUTHS[name]
-    right = verdict.group == group and set(verdict.found) == found
-    if partial:
-        right = right and verdict.word == "partial" and bool(partial & set(verdict.partial))
-    elif group is None:
-        right = right and verdict.word in ("none", "partial")
+    words, group, found = TRUTHS[name]
+    right = verdict.word in words and verdict.group == group and set(verdict.found) == found
+    if name == "rotate:180":
+        right = right and bool({"rot90", "rot270"} & set(verdict.partial))
     return {
         "transform": name,
         "seed": seed,
@@ -94,6 +89,7 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
         "excess_loss": {j.name: round(j.excess_loss, 4) for j in verdict.judgements},
         "upper": {j.name: round(j.interval[1], 4) for j in verdict.judgements},
         "lower": {j.name: round(j.interval[0], 4) for j in verdict.judgements},
+        "image_change": {j.name: round(j.image_change, 4) for j in verdict.judgements},
         "residual": {j.name: j.residual for j in verdict.judgements},
         "kept_share_min": {j.name: round(j.kept_share_min, 3) for j in verdict.judgements},
     }

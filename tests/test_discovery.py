@@ -24,7 +24,7 @@ from symshare.propose import propose
 def tiny():
     """A standard budget that ends in seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(budgets.BUDGETS, "standard", Budget(400, 80, 4, 2))
+        patch.setitem(budgets.BUDGETS, "standard", Budget(1000, 80, 4, 2))
         yield
 
 
@@ -32,8 +32,8 @@ def tiny():
 def turned():
     """Images of four chiral shapes, each turned by a random quarter."""
     generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(320) % 4
-    images = 0.1 * torch.rand(320, 1, 8, 8, generator=generator)
+    labels = torch.arange(960) % 4
+    images = 0.1 * torch.rand(960, 1, 8, 8, generator=generator)
     for i, label in enumerate(labels.tolist()):
         images[i, 0, 1, 1 : 4 + label] += 1.0
         images[i, 0, 1:4, 1] += 1.0 if label % 2 else 0.5
@@ -112,8 +112,8 @@ def test_judges_the_users_candidates(turned, tmp_path):
 
 def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
     generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(320) % 2
-    signal_ = torch.zeros(320, 1, 1, 12)
+    labels = torch.arange(1200) % 2
+    signal_ = torch.zeros(1200, 1, 1, 12)
     for i, label in enumerate(labels.tolist()):
         start = int(torch.randint(12, (1,), generator=generator))
         signal_[i, 0, 0, (torch.tensor([0, 1 + 3 * label]) + start) % 12] = 1.0
@@ -127,7 +127,7 @@ def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
 
 def test_partial_sets_become_networks_of_two_elements():
     square = groups.dihedral(4)
-    evidence = test_judge.evidence([2.0] * 7, kept=[0.4, 0, 0.6, 0, 0, 0, 0])
+    evidence = test_judge.evidence([2.0] * 7, kept=[0.7, 0, 0.8, 0, 0, 0, 0])
     verdict = decide(evidence, square, [None] * 7)
     images = torch.rand(64, 1, 8, 8)
     data = LabelledImages(images, torch.arange(64) % 2, ("a", "b"))

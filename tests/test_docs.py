@@ -64,9 +64,10 @@ def question(candidates):
     return Evidence(
         labels=torch.arange(200) % 2,
         loss=loss,
-        correct=torch.ones(200, dtype=torch.bool),
+        prediction=torch.arange(200) % 2,
         moved_loss=loss + torch.rand(count, 200, generator=generator),
-        moved_correct=torch.ones(count, 200, dtype=torch.bool),
+        moved_prediction=torch.zeros(count, 200, dtype=torch.int64),
+        image_change=torch.full((count,), 0.5),
         random_loss=(loss + 3).expand(3, -1),
         chance_loss=torch.full((200,), 0.7),
         classes=2,

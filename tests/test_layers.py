@@ -239,6 +239,13 @@ def test_small_batches(batch):
     assert conv(lift(torch.zeros(batch, 1, 7, 7))).shape == (batch, 2, 4, 3, 3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_layers_follow_the_dtype(dtype):
+    stack = [LiftConv2d(1, 2, 3, Sinkhorn(4, 9)), GroupConv2d(2, 2, 3, Gated(GROUPS["C4"]))]
+    network = torch.nn.Sequential(*stack, GroupPool(stack[1].representation.gate)).to(dtype)
+    assert network(torch.randn(2, 1, 7, 7, dtype=dtype)).dtype == dtype
+
+
 def test_autocast_keeps_the_expansion_exact():
     layer = LiftConv2d(1, 2, 3, Sinkhorn(4, 9))
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -265,8 +272,18 @@ def test_a_copy_keeps_sharing_its_gate():
         (lambda: GroupLinear(1, 2, Fixed(GROUPS["C4"])), "no positions of its own"),
         (lambda: GroupLinear(1, 2, Sinkhorn(4, 9))(torch.zeros(1, 8, 1)), "B, 9, 1"),
         (lambda: GroupPool(Measure(8))(torch.zeros(1, 2, 4)), "measure over 8 elements"),
+        (lambda: Sinkhorn(4, 9).expand(torch.zeros(2, 1, 8)), "has 8; the last axis"),
+        (
+            lambda: LiftConv2d(1, 2, 5, Fixed(GROUPS["C4"]))(torch.zeros(1, 1, 4, 9)),
+            "does not fit into .4, 9. pixels",
+        ),
+        (lambda: GroupConv2d(1, 2, 3, Gated(torch.eye(18).repeat(4, 1, 1))), "cannot weigh a sum"),
+        (lambda: GroupLinear(1, 2, Gated(torch.eye(4).repeat(3, 1, 1))), "nothing to weigh"),
     ],
-    ids=["channels", "group", "kernel", "unbound", "positions", "measure"],
+    ids=[
+        *("channels", "group", "kernel", "unbound", "positions", "measure"),
+        *("theta", "image", "gate", "linear"),
+    ],
 )
 def test_says_what_does_not_fit(call, message):
     with pytest.raises(ValueError, match=message):

@@ -85,7 +85,9 @@ class TestShape:
             pytest.param((12, 1), ("H",), 24, "D12", id="column ring"),
             pytest.param((6, 5), ("W",), 20, "D10", id="cylinder"),
             pytest.param((2, 5), ("H", "W"), 20, None, id="torus"),
-            pytest.param((1, 60), ("W",), 31, None, id="long ring, every second shift"),
+            pytest.param((1, 60), ("W",), 40, "D20", id="long ring, every third shift"),
+            pytest.param((8, 8), ("W",), 32, None, id="square cylinder"),
+            pytest.param((8, 8), ("H", "W"), 32, None, id="square torus, every fourth shift"),
         ],
     )
     def test_periodic_axes(
@@ -94,8 +96,10 @@ class TestShape:
         candidates = propose(tensor(templates_drawn(1, shape)), periodic=periodic)
         lattice = [element for element in candidates.elements if element.source == "lattice"]
         assert len(lattice) == count
+        action = candidates.action([element.name for element in lattice])
+        assert action.is_group
         if name is not None:
-            assert candidates.action([element.name for element in lattice]).name == name
+            assert action.name == name
 
     def test_shifts_are_those_of_the_ring(self) -> None:
         candidates = propose(tensor(templates_drawn(0, (1, 7))), periodic=("W",))

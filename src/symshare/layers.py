@@ -50,6 +50,13 @@ class _Conv2d(nn.Module, ABC):
     def _convolve(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B O G H2 W2"]:
         G = self.representation.group_size
         bias = None if self.bias is None else self.bias.repeat_interleave(G)
+        room = [n + 2 * p for n, p in zip(x.shape[-2:], _pair(self.padding), strict=True)]
+        if any(n < k for n, k in zip(room, self.kernel_size, strict=True)):
+            raise ValueError(
+                f"{type(self).__name__}: a kernel of size {self.kernel_size} does not fit into "
+                f"{tuple(x.shape[-2:])} pixels with padding {self.padding}; use a smaller "
+                "kernel_size or more padding"
+            )
         y = nn.functional.conv2d(x, self.kernel(), bias, self.stride, self.padding)
         return y.unflatten(1, (self.out_channels, G))
 
@@ -154,6 +161,11 @@ class GroupConv2d(_Conv2d):
         bound = representation.on_group(size)
         super().__init__(in_channels, out_channels, size, bound, stride, padding, bias)
         self.in_group_size = _bound_positions(bound) // math.prod(size)
+        if bound.gate is not None and bound.group_size != self.in_group_size:
+            raise ValueError(
+                f"GroupConv2d: a measure on {bound.group_size} elements cannot weigh a sum over "
+                f"{self.in_group_size}; use a representation with as many elements in as out"
+            )
 
     def kernel(self) -> Float[Tensor, "OG IK kh kw"]:
         """Expanded kernel, group indices fastest among the channels, the measure multiplied in."""
@@ -204,6 +216,11 @@ class GroupLinear(nn.Module):
         bias: bool = True,
     ):
         super().__init__()
+        if representation.gate is not None:
+            raise ValueError(
+                "GroupLinear: it sums over no group, so a learned measure has nothing to weigh; "
+                "use Fixed or Sinkhorn, and give the gate to GroupPool"
+            )
         self.in_channels = in_channels
         self.representation = representation
         self.theta, self.bias = _base_weights(

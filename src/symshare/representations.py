@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symshare.groups import GroupAction
-from symshare.sinkhorn import entropy, gauge_error, marginal_error, sinkhorn
+from symshare.sinkhorn import entropy, marginal_error, norm_penalty, sinkhorn
 
 __all__ = ["Fixed", "Gated", "Measure", "Representation", "Sinkhorn"]
 
@@ -73,9 +73,15 @@ class Representation(nn.Module, ABC):
         return None if self.gate is None else self.gate()
 
     def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        """Transformed base weights, W = R theta (Eq. 5 of arXiv:2412.04594), in float32 or more."""
+        """Transformed base weights W = R theta, in float32 at least (Eq. 5, arXiv:2412.04594)."""
         with torch.autocast(theta.device.type, enabled=False):
-            return torch.einsum("gde,oie->ogid", self(), theta)
+            R = self()
+            if R.shape[-1] != theta.shape[-1]:
+                raise ValueError(
+                    f"{type(self).__name__}: R acts on D={R.shape[-1]} positions, but theta "
+                    f"{tuple(theta.shape)} has {theta.shape[-1]}; the last axis of theta is D"
+                )
+            return torch.einsum("gde,oie->ogid", R, theta.to(R.dtype)).to(theta.dtype)
 
     def penalties(self) -> dict[str, Float[Tensor, ""]]:
         """The paper's regularisers, each to be minimised: `entropy` of R and `norm`, the gauge."""
@@ -169,7 +175,7 @@ class Sinkhorn(Representation):
         return self
 
     def penalties(self) -> dict[str, Float[Tensor, ""]]:
-        return {"entropy": entropy(self()), "norm": gauge_error(self.logits)}
+        return {"entropy": entropy(self()), "norm": norm_penalty(self.logits)}
 
 
 class _Permuting(Representation):

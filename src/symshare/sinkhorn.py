@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["entropy", "gauge_error", "marginal_error", "sinkhorn"]
+__all__ = ["entropy", "marginal_error", "norm_penalty", "sinkhorn"]
 
 
 def sinkhorn(
@@ -71,7 +71,7 @@ def entropy(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     return torch.special.entr(R).sum()
 
 
-def gauge_error(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
+def norm_penalty(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     r"""Norm penalty as the published code computes it, on the logits, per matrix and row.
 
     .. math:: \tfrac{1}{ND} \sum_{n,i} \mathrm{LSE}_j(\Theta_{nij})^2
@@ -81,7 +81,7 @@ def gauge_error(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     on R itself, the penalty is constant. It only picks one of the many logits of the same R
     (a gauge), which makes few iterations suffice.
 
-    >>> gauge_error(torch.full((1, 4, 4), 0.25).log()).item()
+    >>> norm_penalty(torch.full((1, 4, 4), 0.25).log()).item()
     0.0
     """
     logits = _at_least_float32(logits)

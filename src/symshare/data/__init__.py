@@ -2,7 +2,7 @@
 
 from symshare.data.images import LabelledImages
 from symshare.data.sources import load
-from symshare.data.splits import Splits, halves, split
+from symshare.data.splits import Splits, halves, sample, split
 from symshare.data.transforms import Transform, rotate, scale, transform
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "halves",
     "load",
     "rotate",
+    "sample",
     "scale",
     "split",
     "transform",

@@ -43,6 +43,7 @@ class Splits:
         """Hash of all images and labels: the same data, split alike, have the same."""
         digest = hashlib.sha256()
         for part in (self.train, self.validation, self.test):
+            digest.update(repr((tuple(part.images.shape), part.classes)).encode())
             digest.update(part.images.cpu().numpy().tobytes())
             digest.update(part.labels.cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
@@ -81,6 +82,8 @@ def split(
     """
     if limit is not None and limit < 1:
         raise ValueError(f"{name}: expected limit of at least 1, got {limit}; leave it out for all")
+    if test is not None:
+        pool = _without(pool, test)
     source, first = _sources(pool)
     labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
@@ -107,6 +110,25 @@ def split(
     return Splits(part(rest[~cut]), part(rest[cut]), test, name)
 
 
+def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
+    """At most `count` different images, each class in proportion, one of each set of copies.
+
+    Args:
+        data: The images to draw from.
+        count: Most images.
+        seed: Of the draw.
+
+    Example:
+        >>> data = LabelledImages(torch.rand(10, 1, 8, 8), torch.arange(10) % 2, ("a", "b"))
+        >>> sample(data, 4, seed=0).labels.bincount()
+        tensor([2, 2])
+    """
+    _, first = _sources(data)
+    if count < len(first):
+        first = first[_draw(data.labels.cpu()[first], count, _generator(seed))]
+    return data.subset(first)
+
+
 def halves(data: LabelledImages, seed: int) -> tuple[LabelledImages, LabelledImages]:
     """Divide by class into two halves, copies of one image in the same one.
 
@@ -126,6 +148,14 @@ def halves(data: LabelledImages, seed: int) -> tuple[LabelledImages, LabelledIma
     return data.subset(inside.nonzero().flatten()), data.subset((~inside).nonzero().flatten())
 
 
+def _without(pool: LabelledImages, test: LabelledImages) -> LabelledImages:
+    """The images of the pool that are no copies of test images."""
+    known = {row.tobytes() for row in test.images.cpu().flatten(1).numpy()}
+    rows = pool.images.cpu().flatten(1).numpy()
+    kept = [i for i, row in enumerate(rows) if row.tobytes() not in known]
+    return pool if len(kept) == len(pool) else pool.subset(kept)
+
+
 def _generator(seed: int) -> Generator:
     return torch.Generator().manual_seed(seed)
 
@@ -134,9 +164,10 @@ def _sources(pool: LabelledImages) -> tuple[Int[Tensor, " N"], Int[Tensor, " M"]
     """Number the different images: the number of each image, and the first image of each number."""
     numbers: dict[bytes, int] = {}
     rows = pool.images.cpu().flatten(1).numpy()
-    source = torch.tensor([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows])
-    first = torch.full((len(numbers),), len(rows))
-    first = first.scatter_reduce(0, source, torch.arange(len(rows)), "amin")
+    known = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+    source = torch.tensor(known, dtype=torch.int64)
+    first = torch.full((len(numbers),), len(source))
+    first = first.scatter_reduce(0, source, torch.arange(len(source)), "amin")
     return source, first
 
 

@@ -66,6 +66,15 @@ class DiscoveryConfig:
     periodic: tuple[str, ...] = ()
     data: Storage = field(default_factory=Storage)
 
+    def __post_init__(self) -> None:
+        """Refuse what would fail only later."""
+        if self.budget not in BUDGETS:
+            raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {self.budget!r}")
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if not set(self.periodic) <= {"H", "W"}:
+            raise ValueError(f'periodic axes are "H" and "W", got {self.periodic}')
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `symshare discover --config` reads them back."""
         return {**asdict(self), "periodic": list(self.periodic)}

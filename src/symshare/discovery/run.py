@@ -32,6 +32,12 @@ from symshare.report import write_report
 
 __all__ = ["Discovery", "discover", "discover_source"]
 
+GATE_LEARNING_RATE = 5e-2
+"""Of a measure: a few logits, each of which has to move by several units within a run."""
+
+STACK_LEARNING_RATE = 1e-2
+"""Of free stacks: as fast as the weights, as in the paper."""
+
 Tell = Callable[[str, Any], None]
 """Called as `tell(step, value)` whenever something is known."""
 
@@ -100,7 +106,6 @@ def discover(
 
 def discover_source(config: DiscoveryConfig, out: Path | str | None, tell: Tell) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    transform(config.transform)  # a wrong name should not wait for the data
     return _discover(config, partial(_load, config), None, out, tell)
 
 
@@ -120,8 +125,10 @@ def _discover(
     out: Path | str | None,
     tell: Tell,
 ) -> Discovery:
-    splits = parts(config.seed)
     law = transform(config.transform)
+    splits = parts(config.seed)
+    if splits.train.images[0, 0].numel() < 2:
+        raise ValueError("discover: images of one pixel have no transformations to judge")
     law(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     folder = _claim(config, splits, extra, out)
     tell("start", (config, splits, folder))
@@ -143,9 +150,10 @@ def _discover(
 
     runs: dict[str, list[dict[str, Any]]] = {}
     for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
+        seed_splits = splits if seed == config.seed else parts(seed)
         for name, model in plan.items():
             run = folder / "runs" / f"{name}-seed{seed}"
-            result = fit_splits(_fit_config(config, model, seed), parts(seed), law, run)
+            result = fit_splits(_fit_config(config, model, seed), seed_splits, law, run)
             tell("fit", (name, seed, result))
             runs.setdefault(name, []).append({**result, "measure": _measure(run)})
             record = publish(runs)
@@ -208,7 +216,7 @@ def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
 
 
 def _fit_config(config: DiscoveryConfig, model: ModelConfig, seed: int) -> FitConfig:
-    learning_rate = 5e-2 if model.kind == "gated" else 1e-2
+    learning_rate = GATE_LEARNING_RATE if model.kind == "gated" else STACK_LEARNING_RATE
     return FitConfig(
         DataConfig(config.source, config.transform, config.data.root, config.data.limit),
         model,

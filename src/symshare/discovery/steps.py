@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from symshare.data import LabelledImages, Splits, Transform
+from symshare.data import LabelledImages, Splits, Transform, sample
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
 from symshare.files import write_atomically
 from symshare.fit.config import OptimConfig
@@ -27,11 +27,7 @@ def judge_pool(splits: Splits, config: DiscoveryConfig) -> LabelledImages:
         torch.cat([splits.train.labels, splits.validation.labels]),
         splits.train.classes,
     )
-    most = BUDGETS[config.budget].judge_images
-    if len(pool) <= most:
-        return pool
-    order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(config.seed))
-    return pool.subset(order[:most].sort().values)
+    return sample(pool, BUDGETS[config.budget].judge_images, config.seed)
 
 
 def propose_candidates(

@@ -33,41 +33,47 @@ def sentence(verdict: Verdict) -> str:
             "are still recognised."
         )
     if verdict.word == "none":
-        least = min(verdict.judgements, key=lambda j: j.excess_loss)
+        broken = [j for j in verdict.judgements if j.status == "broken"]
+        if not broken:
+            return f"No symmetry: {_listed(_named(verdict, 'tolerated'))} is only tolerated."
+        least = min(broken, key=lambda j: j.excess_loss)
         return (
-            f"No symmetry among the {len(verdict.judgements)} candidates: even the mildest, "
-            f"{least.name}, costs {least.excess_loss:.2f} nats {knows}."
+            f"No symmetry among the {len(verdict.judgements)} candidates: of those that the "
+            f"network minds, the mildest, {least.name}, costs {least.excess_loss:.2f} nats {knows}."
         )
     if not verdict.power.passed:
         return f"Undecided: {verdict.power.reasons[0]}."
+    passing = _named(verdict, "symmetric", "approximate")
+    if passing and not _named(verdict, "undecided"):
+        return (
+            f"Undecided: {_listed(passing)} passed the test by themselves, but they make no "
+            "single group, which the symmetries of data always do."
+        )
     return (
-        f"Undecided: {verdict.samples} held-out images are too few to tell every candidate "
-        "from a symmetry or from a broken one."
+        f"Undecided: {verdict.samples} held-out images are too few to tell "
+        f"{_listed(_named(verdict, 'undecided'))} from a symmetry or from a broken one."
     )
 
 
 def caveats(verdict: Verdict, candidates: Candidates, classes: tuple[str, ...]) -> list[str]:
     """What a reader should know before relying on the verdict."""
     notes = []
-    open_ = [j.name for j in verdict.judgements if j.status == "undecided"]
+    open_ = _named(verdict, "undecided")
     if verdict.power.passed and open_:
         notes.append(f"Undecided at this number of images: {_listed(open_)}.")
-    tolerated = [j.name for j in verdict.judgements if j.status == "tolerated"]
+    tolerated = _named(verdict, "tolerated")
     if tolerated:
         notes.append(
             f"{_listed(tolerated)} leaves the network's answers alone, but makes images unlike "
-            "those of the data (their second moments differ): the label tolerates it, the data "
+            "those of the data (their second moments change): the label tolerates it, the data "
             "does not have it."
         )
-    outside = [
-        j.name
-        for j in verdict.judgements
-        if j.status == "symmetric" and j.name not in verdict.found
-    ]
-    if outside:
+    members = verdict.found or verdict.approximate
+    outside = [name for name in _named(verdict, "symmetric") if name not in members]
+    if members and outside:
         notes.append(
-            f"{_listed(outside)} passed the test, but some product with the rest did not: more "
-            "images would decide."
+            f"{_listed(outside)} passed the test by itself, but some product with the group did "
+            "not, or was no candidate."
         )
     for j in verdict.judgements:
         if j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
@@ -89,6 +95,10 @@ def caveats(verdict: Verdict, candidates: Candidates, classes: tuple[str, ...]) 
         "The verdict speaks of data like these: it says nothing about poses that no image shows."
     )
     return notes
+
+
+def _named(verdict: Verdict, *statuses: str) -> tuple[str, ...]:
+    return tuple(j.name for j in verdict.judgements if j.status in statuses)
 
 
 def _listed(names: tuple[str, ...] | list[str]) -> str:

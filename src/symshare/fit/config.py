@@ -118,6 +118,11 @@ class FitConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        """Refuse a seed that no generator takes."""
+        if self.seed < 0:
+            raise ValueError(f"seed must be at least 0, got {self.seed}")
+
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as `symshare fit --config` reads them back."""
         values = asdict(self)

@@ -81,6 +81,7 @@ def fit_splits(
     result = {
         "model": config.model.kind,
         "seed": config.seed,
+        **trained.validation(),
         **trained.test(splits.test, law),
         "parameters": network.free_parameters(),
         "representation_parameters": network.representation_parameters(),

@@ -44,13 +44,17 @@ class Trained:
             parts = [self.classifier(x.to(device)).cpu() for x in images.split(_EVALUATION_BATCH)]
         return torch.cat(parts)
 
+    def validation(self) -> dict[str, float]:
+        """Loss and accuracy of the last evaluation on the validation part, if there was one."""
+        metrics = self.trainer.callback_metrics
+        return {name: float(metrics[name]) for name in metrics if name.startswith("val_")}
+
     def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
         """Loss and accuracy on a test part, transformed once."""
         with _quiet():
-            self.trainer.test(
-                self.classifier, _evaluation(freeze(data, law, _TEST_SEED)), verbose=False
-            )
-        return {name: float(value) for name, value in self.trainer.callback_metrics.items()}
+            parts = _evaluation(freeze(data, law, _TEST_SEED))
+            (metrics,) = self.trainer.test(self.classifier, parts, verbose=False)
+        return dict(metrics)
 
 
 def train(
@@ -89,7 +93,9 @@ def train(
     if out is not None:
         callbacks += [
             MetricsTable(out / "metrics.csv"),
-            ModelCheckpoint(out / "checkpoints", save_last=True, save_top_k=0),
+            ModelCheckpoint(
+                out / "checkpoints", save_last=True, save_top_k=0, enable_version_counter=False
+            ),
         ]
         last = out / "checkpoints" / "last.ckpt"
         resume = last if last.exists() else None

@@ -3,24 +3,19 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from symshare.data import LabelledImages, Transform, halves
 from symshare.fit.config import OptimConfig
 from symshare.fit.train import Trained, freeze, train
+from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
 from symshare.models import probe
 
-__all__ = ["Evidence", "gather"]
+__all__ = ["Evidence", "gather", "image_change"]
 
-RANDOM_PERMUTATIONS = 3
-"""Random permutations of the pixels that a network with power has to notice."""
-
-FLOOR = 0.01
-"""Share of the uniform distribution mixed into predictions: one wild logit cannot decide a mean.
-
-The excess of a true symmetry stays exactly zero, since that holds for any function of (x, y).
-"""
+_MOMENT_IMAGES = 4000
+_MOMENT_PIXELS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,20 +25,23 @@ class Evidence:
     Attributes:
         labels: true class of each held-out image.
         loss: floored negative log likelihood of each image, in nats.
-        correct: whether its class was predicted.
-        moved_loss, moved_correct: the same after each of M candidates.
-        random_loss: the same after each of K random permutations of the pixels.
+        prediction: predicted class.
+        moved_loss, moved_prediction: the same after each of M candidates.
+        random_loss: the loss after each of K random permutations of the pixels.
         chance_loss: loss of predicting the class frequencies of the training half.
+        image_change: how unlike the data each candidate makes the images: distance of their
+            second moments, 1 for a random permutation of the pixels.
         classes: number of classes.
     """
 
     labels: Int[Tensor, " N"]
     loss: Float[Tensor, " N"]
-    correct: Bool[Tensor, " N"]
+    prediction: Int[Tensor, " N"]
     moved_loss: Float[Tensor, "M N"]
-    moved_correct: Bool[Tensor, "M N"]
+    moved_prediction: Int[Tensor, "M N"]
     random_loss: Float[Tensor, "K N"]
     chance_loss: Float[Tensor, " N"]
+    image_change: Float[Tensor, " M"]
     classes: int
 
     def tensors(self) -> dict[str, Tensor]:
@@ -61,7 +59,7 @@ def gather(
     """Train a plain network on each half of the data and question it about the other half.
 
     Args:
-        data: images that no other part of the study uses for testing.
+        data: different images, none of the test part.
         law: the random transformation that makes the data what they are; held-out images are
             transformed once.
         permutations: candidates, as source indices over the pixels of an image.
@@ -73,15 +71,15 @@ def gather(
         P = permutations.shape[1]
         random = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
         first, second = halves(data, seed)
+        asked = [freeze(second, law, 2 * seed), freeze(first, law, 2 * seed + 1)]
         parts = [
             _question(known, held_out, law, permutations, random, optim, 2 * seed + fold)
-            for fold, (known, held_out) in enumerate([(first, second), (second, first)])
+            for fold, (known, held_out) in enumerate(zip((first, second), asked, strict=True))
         ]
-    columns = {
-        name: torch.cat([part.tensors()[name] for part in parts], dim=-1)
-        for name in parts[0].tensors()
-    }
-    return Evidence(**columns, classes=len(data.classes))
+        images = torch.cat([held_out.images for held_out in asked])
+        change = image_change(images, permutations, random)
+    columns = {name: torch.cat([part[name] for part in parts], dim=-1) for name in parts[0]}
+    return Evidence(**columns, image_change=change, classes=len(data.classes))
 
 
 def _question(
@@ -92,30 +90,60 @@ def _question(
     random: Tensor,
     optim: OptimConfig,
     seed: int,
-) -> Evidence:
+) -> dict[str, Tensor]:
+    """Columns of the evidence about the held-out images."""
     _, channels, height, width = known.images.shape
     network = probe(channels, len(known.classes), (height, width))
     trained = train(network, known, law, optim, seed)
-    asked = freeze(held_out, law, seed)
-    loss, correct = _score(trained, asked.images, asked.labels)
-    moved = [_score(trained, _permute(asked.images, p), asked.labels) for p in permutations]
-    scrambled = [_score(trained, _permute(asked.images, p), asked.labels)[0] for p in random]
+    images, labels = held_out.images, held_out.labels
+    loss, prediction = _score(trained, images, labels)
+    moved = [_score(trained, _permute(images, p), labels) for p in permutations]
+    scrambled = [_score(trained, _permute(images, p), labels)[0] for p in random]
     frequency = known.labels.bincount(minlength=len(known.classes)) / len(known)
-    return Evidence(
-        labels=asked.labels,
-        loss=loss,
-        correct=correct,
-        moved_loss=torch.stack([m[0] for m in moved]),
-        moved_correct=torch.stack([m[1] for m in moved]),
-        random_loss=torch.stack(scrambled),
-        chance_loss=_floored(frequency.expand(len(asked), -1), asked.labels),
-        classes=len(known.classes),
-    )
+    return {
+        "labels": labels,
+        "loss": loss,
+        "prediction": prediction,
+        "moved_loss": torch.stack([m[0] for m in moved]),
+        "moved_prediction": torch.stack([m[1] for m in moved]),
+        "random_loss": torch.stack(scrambled),
+        "chance_loss": _floored(frequency.expand(len(held_out), -1), labels),
+    }
+
+
+def image_change(
+    images: Float[Tensor, "N C H W"],
+    permutations: Int[Tensor, "M P"],
+    random: Int[Tensor, "K P"],
+) -> Float[Tensor, " M"]:
+    """Distance of the pixels' second moments from those of moved images, relative to scrambling.
+
+    Args:
+        images: at most the first `_MOMENT_IMAGES` are read, and `_MOMENT_PIXELS` random pixels.
+        permutations: candidates.
+        random: permutations whose mean distance is the unit.
+
+    >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> identity, swap = torch.arange(4), torch.tensor([1, 0, 3, 2])
+    >>> image_change(image, torch.stack([identity, swap]), swap[None])
+    tensor([0., 1.])
+    """
+    pixels = images[:_MOMENT_IMAGES].flatten(2)
+    chosen = torch.randperm(pixels.shape[2])[:_MOMENT_PIXELS]
+
+    def moments(where: Tensor) -> Tensor:
+        x = pixels[..., where]
+        return torch.einsum("ncp,ncq->pq", x, x) / len(x)
+
+    base = moments(chosen)
+    distances = [(moments(p[chosen]) - base).norm() for p in [*permutations, *random]]
+    unit = torch.stack(distances[len(permutations) :]).mean()
+    return torch.stack(distances[: len(permutations)]) / unit.clamp_min(1e-12)
 
 
 def _score(trained: Trained, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     probabilities = trained.logits(images).softmax(-1)
-    return _floored(probabilities, labels), probabilities.argmax(-1) == labels
+    return _floored(probabilities, labels), probabilities.argmax(-1)
 
 
 def _floored(probabilities: Tensor, labels: Tensor) -> Tensor:

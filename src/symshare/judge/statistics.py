@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["holm_levels", "lower_share", "mean_and_error", "p_above", "quantile"]
+__all__ = ["holm_levels", "lower_share", "mean_and_error", "p_above", "quantile", "upper_share"]
 
 _NORMAL = NormalDist()
 
@@ -21,14 +22,22 @@ def quantile(level: float) -> float:
     return _NORMAL.inv_cdf(1 - level)
 
 
-def mean_and_error(x: Float[Tensor, " N"]) -> tuple[float, float]:
+def mean_and_error(x: Float[Tensor, " N"], unseen: float = 0.0) -> tuple[float, float]:
     """Mean and its standard error.
+
+    Args:
+        x: independent observations.
+        unseen: one further observation that is counted in where not zero. With the worst
+            possible value it allows for a rare failure that so few observations had no chance
+            to show.
 
     >>> import torch
     >>> mean_and_error(torch.tensor([1.0, 3.0]))
     (2.0, 1.0)
     """
     x = x.double()
+    if unseen:
+        x = torch.cat([x, x.new_tensor([unseen])])
     return x.mean().item(), x.std().item() / math.sqrt(len(x))
 
 
@@ -71,8 +80,22 @@ def lower_share(successes: int, trials: int, level: float) -> float:
     """
     if trials == 0:
         return 0.0
-    z = quantile(level)
+    return max(0.0, _wilson(successes, trials, -quantile(level)))
+
+
+def upper_share(successes: int, trials: int, level: float) -> float:
+    """Wilson's one-sided upper bound of a share.
+
+    >>> round(upper_share(50, 100, 0.05), 3)
+    0.581
+    """
+    if trials == 0:
+        return 1.0
+    return min(1.0, _wilson(successes, trials, quantile(level)))
+
+
+def _wilson(successes: int, trials: int, z: float) -> float:
     p = successes / trials
     centre = p + z * z / (2 * trials)
     spread = z * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
-    return max(0.0, (centre - spread) / (1 + z * z / trials))
+    return (centre + spread) / (1 + z * z / trials)

@@ -176,7 +176,8 @@ def propose(
 
     Args:
         images: at least 8, finite.
-        periodic: axes ("H", "W") along which images wrap around; at most 48 shifts each.
+        periodic: axes ("H", "W") along which images wrap around; shifts as fine as
+            a group of 48 elements allows.
         extra: further candidates, over the image grid or, where H or W is 1, over the long axis.
         tolerance: of the search over statistics, in units of its bootstrap tolerance.
         seed: of the bootstrap and of the choice of 10 000 images where there are more.
@@ -219,6 +220,11 @@ def propose(
     capped, dropped = _add_automorphisms(pile, tolerance, seed)
     for name, permutation in users.items():
         pile.add(permutation, "user", name)
+    if users and len(pile.elements) > CAP:
+        raise ValueError(
+            f"propose: at most {CAP} elements are judged, got {len(pile.elements)} with those "
+            "handed over; hand over fewer"
+        )
     return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped, dropped)
 
 
@@ -307,26 +313,33 @@ def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[Lat
     """Point maps of the shape and shifts along its periodic axes; closed where at most 48."""
     if unknown := [axis for axis in periodic if axis not in ("H", "W")]:
         raise ValueError(f'propose: periodic axes are "H" and "W", got {unknown}')
-    if shape[0] == shape[1]:
-        point = dihedral(4)
-    elif 1 in shape:
+    if 1 in shape:
         point = flips("W" if shape[0] == 1 else "H")
+    elif shape[0] == shape[1] and len(set(periodic)) != 1:
+        point = dihedral(4)
     else:
+        # One periodic axis tells the axes apart, also of a square.
         point = flips("HW")
-    maps = [map for map in point.maps if map is not None]
-    for axis in periodic:
-        length = shape["HW".index(axis)]
-        # A coarser set of shifts is still a group.
-        step = next(s for s in range(1, length + 1) if length % s == 0 and length // s <= CAP)
-        for shift in range(step, length, step):
-            maps.append(LatticeMap(maps[0].matrix, (shift, 0) if axis == "H" else (0, shift)))
-    distinct = {tuple(map.permutation(shape).tolist()): map for map in reversed(maps)}
-    action = from_permutations(list(reversed(distinct)), shape)
-    try:
-        closed = closure(action, cap=CAP)
-    except ValueError:
-        closed = action
-    return [map for map in closed.maps if map is not None][:CAP]
+    identity, *_ = maps = [map for map in point.maps if map is not None]
+    # A coarser set of shifts is still a group; take the finest that closes within the cap.
+    for step in range(1, max(shape) + 1):
+        lengths = {axis: shape["HW".index(axis)] for axis in periodic}
+        if any(length % step for length in lengths.values()):
+            continue
+        shifts = [
+            LatticeMap(identity.matrix, (s, 0) if axis == "H" else (0, s))
+            for axis, length in lengths.items()
+            for s in range(step, length, step)
+        ]
+        distinct = {tuple(map.permutation(shape).tolist()): map for map in [*maps, *shifts]}
+        if len(distinct) > CAP:
+            continue
+        try:
+            closed = closure(from_permutations(list(distinct), shape), cap=CAP)
+        except ValueError:
+            continue
+        return [map for map in closed.maps if map is not None]
+    return maps
 
 
 def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, int]:
