@@ -10,6 +10,7 @@ free stacks, on quarter turns and on all rotations. Every run is one `symshare f
 import argparse
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -36,14 +37,19 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--limits", type=int, nargs="+", default=[1000, 12000])
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--limits", type=int, nargs="+", default=[12000])
+    parser.add_argument("--laws", nargs="+", default=LAWS, choices=LAWS)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    parser.add_argument("--architecture", default="auto", choices=["auto", "mnist"])
     arguments = parser.parse_args()
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     rows = []
-    for law in LAWS:
+    for law in arguments.laws:
         for limit in arguments.limits:
-            for name, (model, learning_rate) in MODELS.items():
+            for name in arguments.models:
+                model, learning_rate = MODELS[name]
+                model = replace(model, architecture=arguments.architecture)
                 results = [
                     fit(
                         FitConfig(

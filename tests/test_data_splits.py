@@ -8,12 +8,12 @@ from symshare.data import LabelledImages, split
 PARTS = ("train", "validation", "test")
 
 
-def numbered(*sizes):
+def numbered(*sizes, first=0):
     """Images whose first pixel is their own number, `sizes[c]` of class c, in shuffled order."""
     labels = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     labels = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(9))]
     images = torch.zeros(len(labels), 1, 2, 2, dtype=torch.float32)
-    images[:, 0, 0, 0] = torch.arange(len(labels))
+    images[:, 0, 0, 0] = first + torch.arange(len(labels))
     return LabelledImages(images, labels, tuple("abcdefghij"[: len(sizes)]))
 
 
@@ -91,6 +91,12 @@ def test_copies_of_an_image_stay_in_one_part(seed):
     assert sum(len(getattr(parts, name)) for name in PARTS) == 240
 
 
+def test_copies_of_test_images_are_left_out_of_the_pool():
+    parts = split(numbered(40, 40), test=numbered(10, 10))
+    drawn = numbers(parts.train) + numbers(parts.validation)
+    assert sorted(drawn) == list(range(20, 80))
+
+
 @pytest.mark.parametrize(
     ("sizes", "options", "message"),
     [
@@ -105,7 +111,7 @@ def test_copies_of_an_image_stay_in_one_part(seed):
 def test_refuses_too_few_images(sizes, options, message):
     pool = numbered(*sizes)
     if "test" in options:
-        options = {"test": pool}
+        options = {"test": numbered(*sizes, first=1000)}
     with pytest.raises(ValueError, match=message) as caught:
         split(pool, **options)
     assert "\n" not in str(caught.value)

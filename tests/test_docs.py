@@ -13,7 +13,7 @@ from symshare import cli
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.record import verdict_record
 from symshare.fit.train import MetricsTable
-from symshare.judge import Evidence, decide, evidence, verdict
+from symshare.judge import Evidence, decide, thresholds
 from symshare.propose import Candidates, propose
 
 ROOT = Path(__file__).parent.parent
@@ -156,12 +156,12 @@ def test_the_constants_are_documented():
     rows = re.findall(r"^\| `([A-Z_]+)` \| ([\d.]+) \|", text("docs/design.md"), re.M)
     assert rows
     assert {name: float(value) for name, value in rows} == {
-        name: getattr(verdict, name) for name, _ in rows
+        name: getattr(thresholds, name) for name, _ in rows
     }
     for name, value in re.findall(
         r"`(FLOOR|RANDOM_PERMUTATIONS)` = ([\d.]+)", text("docs/design.md")
     ):
-        assert getattr(evidence, name) == float(value)
+        assert getattr(thresholds, name) == float(value)
 
 
 def test_the_layers_are_documented():

@@ -37,10 +37,10 @@ class ModelConfig:
             for "sinkhorn" only their number counts.
         cnn_channels: width of the plain CNN; the other kinds get the width at which they have
             as many free parameters.
-        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "medium" (4 blocks, kernel 3,
+        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "medium" (4 blocks, kernel 5,
             halving), "small" (3 blocks, kernel 3), or "auto": medium from 16 pixels a side,
             small below.
-        norm: "layer" or "instance".
+        norm: "layer", "instance", or "auto", that of the architecture.
         init: how free stacks start, "sharp" or "paper".
     """
 
@@ -48,7 +48,7 @@ class ModelConfig:
     elements: tuple[str, ...] = ("rot90", "rot180", "rot270")
     cnn_channels: int = 32
     architecture: Literal["auto", "mnist", "medium", "small"] = "auto"
-    norm: Literal["layer", "instance"] = "layer"
+    norm: Literal["auto", "layer", "instance"] = "auto"
     init: Literal["sharp", "paper"] = "sharp"
 
 

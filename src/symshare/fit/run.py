@@ -123,7 +123,8 @@ def dictionary(config: ModelConfig) -> GroupAction:
 def _architecture(config: ModelConfig, size: tuple[int, int]) -> Architecture:
     fitting = MEDIUM if min(size) >= 16 else SMALL
     named = {"auto": fitting, "mnist": MNIST, "medium": MEDIUM, "small": SMALL}
-    return replace(named[config.architecture], norm=config.norm)
+    chosen = named[config.architecture]
+    return chosen if config.norm == "auto" else replace(chosen, norm=config.norm)
 
 
 def _representations(network: GroupCNN, config: ModelConfig) -> bytes:
