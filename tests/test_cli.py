@@ -38,7 +38,7 @@ BAD = {
     "bad element": (["fit", "--model.kind", "gcnn", "--model.elements", "[rot45]"], "rot45"),
     "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
     "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
-    "large kernel": (["fit", "--model.architecture", "mnist"], "do not fit into images of 8 x 8"),
+    "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 pixels a side"),
 }
 
 
@@ -59,6 +59,7 @@ BAD_FILES = {
     "one class": (lambda i, y: (i, np.zeros_like(y)), "at least 2 classes"),
     "unequal numbers": (lambda i, y: (i, y[:-1]), "59"),
     "NaN": (lambda i, y: (nan(i), y), "finite"),
+    "fill value": (lambda i, y: (np.where(i > 0.99, 9.96921e36, i), y), "fill value"),
     "negative label": (lambda i, y: (i, y - 1), "-1"),
     "float labels": (lambda i, y: (i, y + 0.5), "integer"),
     "too few": (lambda i, y: (i[:6], y[:6]), "at least 5 different images"),

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,10 +13,12 @@ import torch
 import symshare
 import test_judge
 from symshare import groups
-from symshare.data import LabelledImages
+from symshare.data import LabelledImages, split
 from symshare.discovery import config as budgets
 from symshare.discovery.config import Budget, DiscoveryConfig, Storage
 from symshare.discovery.plan import plan_networks
+from symshare.discovery.steps import judge_pool
+from symshare.fit.train import Trained
 from symshare.judge import decide
 from symshare.propose import propose
 
@@ -192,3 +195,38 @@ def test_what_the_label_tolerates_is_not_called_a_symmetry(tmp_path):
     assert any("flipH" in caveat for caveat in found.record["caveats"])
     assert found.record["accuracy"]["found"] is None
     assert found.record["accuracy"]["cnn"]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    "name", ["candidates.json", "evidence.safetensors", "runs/cnn-seed0/result.json"]
+)
+def test_a_damaged_file_is_named(turned, whole, tmp_path, name):
+    shutil.copytree(whole.out, tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ValueError, match=f"{path.name} is damaged; delete it and repeat"):
+        symshare.discover(*turned, out=tmp_path / "run")
+    path.unlink()
+    resumed = symshare.discover(*turned, out=tmp_path / "run")
+    assert resumed.record["elements"] == whole.record["elements"]
+
+
+def test_neither_proposing_nor_judging_reads_the_test_part(turned, whole, tmp_path):
+    splits = split(LabelledImages.from_arrays(*turned), seed=0)
+    pool = judge_pool(splits, DiscoveryConfig("arrays"))
+    held_out = {image.numpy().tobytes() for image in splits.test.images}
+    assert not held_out & {image.numpy().tobytes() for image in pool.images}
+    assert len(pool) + len(splits.test) == 960
+
+
+def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeypatch):
+    read = []
+    test = Trained.test
+
+    def count(self, data, law):
+        read.append(len(data))
+        return test(self, data, law)
+
+    monkeypatch.setattr(Trained, "test", count)
+    symshare.discover(*turned, seed=1, out=tmp_path / "run")
+    assert read == [192] * 8

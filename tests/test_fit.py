@@ -107,7 +107,17 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
         with pytest.raises(RuntimeError, match="power cut"):
             fit(config("gated"), tmp_path / "cut")
     assert not (tmp_path / "cut/result.json").exists()
-    resumed = fit(config("gated"), tmp_path / "cut")
+    assert (tmp_path / "cut/checkpoints/last.ckpt").exists()
+    again = []
+    with monkeypatch.context() as patch:
+        start = Classifier.on_train_epoch_start
+        patch.setattr(
+            Classifier,
+            "on_train_epoch_start",
+            lambda self: (again.append(self.current_epoch), start(self)),
+        )
+        resumed = fit(config("gated"), tmp_path / "cut")
+    assert again == [2]
     assert resumed["test_loss"] == whole["test_loss"]
     table = (tmp_path / "cut/metrics.csv").read_text()
     assert table == (tmp_path / "whole/metrics.csv").read_text()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from symshare import groups
-from symshare.models import MEDIUM, MNIST, SMALL, Architecture, GroupCNN, plain, probe, wscnn
+from symshare.models import MNIST, SMALL, GroupCNN, plain, probe, wscnn
 from symshare.representations import Fixed, Gated
 
 C4 = Fixed(groups.rotations(4))
@@ -37,24 +37,15 @@ def test_one_gated_instance_has_one_measure():
 
 
 @pytest.mark.parametrize("norm", ["layer", "instance"])
-@pytest.mark.parametrize("size", [(16, 16), (17, 17), (16, 11)])
-@pytest.mark.parametrize("shape", [MEDIUM, SMALL], ids=["medium", "small"])
-def test_a_network_of_fixed_layers_is_invariant(shape, norm, size):
-    architecture = replace(shape, norm=norm)
-    representations = [Fixed(groups.dihedral(4))] * shape.blocks
+@pytest.mark.parametrize("size", [(12, 12), (12, 9)])
+def test_a_network_of_fixed_layers_is_invariant(norm, size):
+    architecture = replace(SMALL, norm=norm)
+    representations = [Fixed(groups.dihedral(4))] * SMALL.blocks
     network = GroupCNN(architecture, 2, 5, 4, representations, size)
     x = torch.randn(3, 2, *size)
     y = network(x)
     for moved in (x.rot90(1, (-2, -1)), x.flip(-1), x.transpose(-2, -1)):
         torch.testing.assert_close(network(moved), y, atol=1e-5, rtol=0)
-
-
-def test_the_flat_readout_sees_positions():
-    network = GroupCNN(
-        Architecture(blocks=2, kernel_size=3, readout="flatten"), 1, 3, 4, plain(2), (8, 8)
-    )
-    x = torch.randn(2, 1, 8, 8)
-    assert not torch.allclose(network(x), network(x.roll(1, -1)), atol=1e-3)
 
 
 @pytest.mark.parametrize("size", [(8, 8), (28, 28), (1, 12), (5, 17)])
@@ -68,7 +59,7 @@ def test_the_probe_takes_every_size_and_has_no_symmetry(size):
 
 
 def test_says_when_images_are_too_small():
-    with pytest.raises(ValueError, match="do not fit into images of 6 x 9; use larger images"):
+    with pytest.raises(ValueError, match="at least 7 pixels a side, got 6 x 9"):
         GroupCNN(SMALL, 1, 2, 2, plain(3), (6, 9))
 
 

@@ -1,14 +1,16 @@
 """Files that are either whole or absent, and folders that belong to one run."""
 
+import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-__all__ = ["claim", "write_atomically"]
+__all__ = ["claim", "damaged", "open_tensors", "read_json", "write_atomically"]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -34,6 +36,42 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def damaged(path: Path) -> str:
+    """What to say of a file that cannot be read."""
+    return f"{path} is damaged; delete it and repeat the same command"
+
+
+def read_json(path: Path, *keys: str) -> dict[str, Any]:
+    """Content of a JSON file that has to hold these keys.
+
+    Raises:
+        ValueError: if it is cut or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(damaged(path)) from error
+    if not isinstance(content, dict) or not set(keys) <= set(content):
+        raise ValueError(damaged(path))
+    return content
+
+
+@contextmanager
+def open_tensors(path: Path) -> Generator[Any]:
+    """An open safetensors file.
+
+    Raises:
+        ValueError: if it is cut.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise ValueError(damaged(path)) from error
+
+
 def claim(folder: Path, config: Mapping[str, Any], fingerprint: str) -> None:
     """Make a folder the run of a configuration on some data, or refuse one that is another's.
 
@@ -54,9 +92,14 @@ def claim(folder: Path, config: Mapping[str, Any], fingerprint: str) -> None:
                 f"{folder} holds a run of another configuration or of other data (see {path}); "
                 "choose another folder with --out"
             )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    elif folder.exists() and (not folder.is_dir() or any(_visible(folder))):
         raise ValueError(
             f"{folder} exists and is no run of symshare; choose another folder with --out"
         )
     else:
         write_atomically(path, text.encode())
+
+
+def _visible(folder: Path) -> list[Path]:
+    """Content of a folder, without what an interrupted write may have left."""
+    return [path for path in folder.iterdir() if not path.name.startswith(".")]

@@ -29,7 +29,7 @@ class _Conv2d(nn.Module, ABC):
         kernel_size: tuple[int, int],
         representation: Representation,
         stride: int | tuple[int, int],
-        padding: int | tuple[int, int],
+        padding: int | tuple[int, int] | str,
         bias: bool,
     ):
         super().__init__()
@@ -50,8 +50,11 @@ class _Conv2d(nn.Module, ABC):
     def _convolve(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B O G H2 W2"]:
         G = self.representation.group_size
         bias = None if self.bias is None else self.bias.repeat_interleave(G)
-        room = [n + 2 * p for n, p in zip(x.shape[-2:], _pair(self.padding), strict=True)]
-        if any(n < k for n, k in zip(room, self.kernel_size, strict=True)):
+        padding = 0 if isinstance(self.padding, str) else self.padding
+        room = [n + 2 * p for n, p in zip(x.shape[-2:], _pair(padding), strict=True)]
+        if self.padding != "same" and any(
+            n < k for n, k in zip(room, self.kernel_size, strict=True)
+        ):
             raise ValueError(
                 f"{type(self).__name__}: a kernel of size {self.kernel_size} does not fit into "
                 f"{tuple(x.shape[-2:])} pixels with padding {self.padding}; use a smaller "
@@ -100,7 +103,7 @@ class LiftConv2d(_Conv2d):
         representation: Representation,
         *,
         stride: int | tuple[int, int] = 1,
-        padding: int | tuple[int, int] = 0,
+        padding: int | tuple[int, int] | str = 0,
         bias: bool = True,
     ):
         size = _pair(kernel_size)
@@ -154,7 +157,7 @@ class GroupConv2d(_Conv2d):
         representation: Representation,
         *,
         stride: int | tuple[int, int] = 1,
-        padding: int | tuple[int, int] = 0,
+        padding: int | tuple[int, int] | str = 0,
         bias: bool = True,
     ):
         size = _pair(kernel_size)
@@ -308,9 +311,11 @@ class GroupInstanceNorm(nn.Module):
 def _normalise(f: Tensor, gate: Measure | None, across_channels: bool, eps: float) -> Tensor:
     """Standardise over the group, weighted, over space and, if asked, over channels."""
     if gate is None:
-        return nn.functional.group_norm(f, 1 if across_channels else f.shape[1], eps=eps)
+        return nn.functional.layer_norm(f, f.shape[1:] if across_channels else f.shape[2:], eps=eps)
     # Moments of each element's map first: the large tensor is read twice and written once.
     flat = f.flatten(3) if f.ndim > 3 else f.unsqueeze(-1)
+    # Squares overflow in half precision.
+    flat = flat.to(torch.promote_types(f.dtype, torch.float32))
     variance, mean = torch.var_mean(flat, -1, correction=0)
     weights = _weights(gate, mean)
 
@@ -321,7 +326,8 @@ def _normalise(f: Tensor, gate: Measure | None, across_channels: bool, eps: floa
     centre = average(mean)
     scale = (average(variance + (mean - centre).square()) + eps).rsqrt()
     ones = (1,) * (f.ndim - 3)
-    return (f - centre.unflatten(2, (1, *ones))) * scale.unflatten(2, (1, *ones))
+    y = (f - centre.unflatten(2, (1, *ones))) * scale.unflatten(2, (1, *ones))
+    return y.to(f.dtype)
 
 
 def _weights(gate: Measure | None, f: Tensor) -> Tensor:
@@ -360,4 +366,8 @@ def _bound_positions(representation: Representation) -> int:
 
 
 def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else (size[0], size[1])
+    if isinstance(size, int):
+        return (size, size)
+    if len(size) != 2:
+        raise ValueError(f"expected one number or (height, width), got {tuple(size)}")
+    return (size[0], size[1])

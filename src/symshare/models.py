@@ -38,59 +38,31 @@ class Architecture:
     """Shape of a :class:`GroupCNN`, whatever its representations.
 
     Attributes:
-        blocks: number of convolutions, the lifting one included.
+        blocks: number of convolutions without padding, the lifting one included.
         kernel_size: side of every kernel.
-        padding: zeros on every side of a block's input.
-        halve: average 2 x 2 pixels after a block wherever both sides are even and above 6;
-            odd sides would break the symmetry of the grid.
         norm: "layer" (over channels, group and space, as in the published code) or "instance"
             (over group and space, as in the paper's text).
-        readout: "mean" over space and group, or "flatten": a head that sees positions.
     """
 
     blocks: int
     kernel_size: int
-    padding: int = 0
-    halve: bool = False
     norm: Literal["layer", "instance"] = "layer"
-    readout: Literal["mean", "flatten"] = "mean"
 
-    def output_size(self, image_size: tuple[int, int]) -> tuple[int, int]:
-        """Size of the last map.
+    @property
+    def smallest(self) -> int:
+        """Pixels a side that an image needs.
 
-        Raises:
-            ValueError: if a kernel does not fit into the map that it meets.
-
-        >>> MNIST.output_size((28, 28)), MEDIUM.output_size((28, 28))
-        ((8, 8), (7, 7))
+        >>> MNIST.smallest, SMALL.smallest
+        (21, 7)
         """
-        height, width = image_size
-        shrink = self.kernel_size - 1 - 2 * self.padding
-        for _ in range(self.blocks):
-            height, width = height - shrink, width - shrink
-            if min(height, width) < 1:
-                raise ValueError(
-                    f"{self.blocks} kernels of size {self.kernel_size} with padding "
-                    f"{self.padding} do not fit into images of {image_size[0]} x {image_size[1]}; "
-                    "use larger images, fewer blocks or a smaller kernel"
-                )
-            if self.halves((height, width)):
-                height, width = height // 2, width // 2
-        return height, width
-
-    def halves(self, size: tuple[int, int]) -> bool:
-        """Whether a map of this size is halved."""
-        return self.halve and min(size) > 6 and size[0] % 2 == size[1] % 2 == 0
+        return self.blocks * (self.kernel_size - 1) + 1
 
 
 MNIST = Architecture(blocks=5, kernel_size=5)
 """The paper's network for MNIST."""
 
-MEDIUM = Architecture(blocks=4, kernel_size=5, padding=2, halve=True, norm="instance")
-"""A third of the work of `MNIST`, for images from 16 pixels a side."""
-
 SMALL = Architecture(blocks=3, kernel_size=3)
-"""For images of 7 to 15 pixels a side."""
+"""For images of 7 to 20 pixels a side."""
 
 
 class GroupCNN(nn.Module):
@@ -100,13 +72,12 @@ class GroupCNN(nn.Module):
     (`Gated`) and, with one group element, the plain CNN.
 
     Args:
-        architecture: number of blocks, kernel, norm, readout.
+        architecture: number of blocks, kernel, norm.
         in_channels: channels of the images.
         classes: number of logits.
         channels: width C of every block; each channel has G copies.
         representations: one for each block, the first for lifting; an instance may repeat.
-        image_size: (H, W); needed by the "flatten" readout, and to refuse images that are too
-            small.
+        image_size: (H, W), to refuse images that the kernels would use up.
 
     Raises:
         ValueError: if there are more or fewer representations than blocks, or the kernels do
@@ -132,27 +103,27 @@ class GroupCNN(nn.Module):
                 f"GroupCNN: {architecture.blocks} blocks need as many representations, got "
                 f"{len(representations)}"
             )
-        height, width = architecture.output_size(image_size)
+        if min(image_size) < architecture.smallest:
+            raise ValueError(
+                f"GroupCNN: {architecture.blocks} kernels of size {architecture.kernel_size} "
+                f"without padding need images of at least {architecture.smallest} pixels a side, "
+                f"got {image_size[0]} x {image_size[1]}; use fewer blocks or a smaller kernel"
+            )
         norm = _NORMS[architecture.norm]
-        k, padding = architecture.kernel_size, architecture.padding
-        self.lifting = LiftConv2d(in_channels, channels, k, representations[0], padding=padding)
+        k = architecture.kernel_size
+        self.lifting = LiftConv2d(in_channels, channels, k, representations[0])
         self.hidden = nn.ModuleList(
-            GroupConv2d(channels, channels, k, representation, padding=padding)
+            GroupConv2d(channels, channels, k, representation)
             for representation in representations[1:]
         )
         self.norms = nn.ModuleList([norm(rep.gate) for rep in representations])
         self.pool = GroupPool(representations[-1].gate)
-        self.architecture = architecture
-        positions = height * width if architecture.readout == "flatten" else 1
-        self.head = nn.Linear(channels * positions, classes)
+        self.head = nn.Linear(channels, classes)
 
     def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B classes"]:
         for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
-            if self.architecture.halves((x.shape[-2], x.shape[-1])):
-                x = nn.functional.avg_pool3d(x, (1, 2, 2))
-        x = self.pool(x).flatten(2)
-        return self.head(x.mean(-1) if self.architecture.readout == "mean" else x.flatten(1))
+        return self.head(self.pool(x).mean((-2, -1)))
 
     def stacks(self) -> list[Representation]:
         """The representation of every convolution, the lifting one first."""
@@ -202,7 +173,7 @@ def wscnn(
 def free_parameters(
     architecture: Architecture, in_channels: int, classes: int, channels: int, group_size: int = 1
 ) -> int:
-    """Free parameters of a :class:`GroupCNN` with the "mean" readout, without building it.
+    """Free parameters of a :class:`GroupCNN`, without building it.
 
     >>> free_parameters(MNIST, 1, 10, 64), free_parameters(MNIST, 1, 10, 16, group_size=4)
     (412170, 103050)

@@ -135,6 +135,8 @@ class Sinkhorn(Representation):
                 "Sinkhorn: group_size and positions must be at least 1, got "
                 f"group_size={group_size}, positions={positions}"
             )
+        if iterations < 1:
+            raise ValueError(f"Sinkhorn: iterations must be at least 1, got {iterations}")
         super().__init__(group_size)
         self.anchor = anchor
         self.iterations = iterations
@@ -260,7 +262,13 @@ class Gated(_Permuting):
     """
 
     def __init__(self, action: GroupAction | Float[Tensor, "G D D"], gate: Measure | None = None):
-        super().__init__(action, gate or Measure(len(action)))
+        gate = gate or Measure(len(action))
+        if len(gate.logits) + 1 != len(action):
+            raise ValueError(
+                f"Gated: a measure on {len(gate.logits) + 1} elements, but the dictionary has "
+                f"{len(action)}; leave gate out to start a new one"
+            )
+        super().__init__(action, gate)
 
     def _rebound(self, stack: Tensor) -> "Gated":
         return Gated(stack, self.gate)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from symshare.data import Splits
@@ -43,12 +44,12 @@ class Narrator:
         config, splits, folder = value
         _, channels, height, width = splits.train.images.shape
         self.console.print(
-            f"[bold]{config.source}[/], transform {config.transform}: "
+            f"[bold]{escape(config.source)}[/], transform {config.transform}: "
             f"{len(splits.train)} + {len(splits.validation)} + {len(splits.test)} images "
             f"(train, validation, test) of {channels} x {height} x {width}, "
             f"{len(splits.train.classes)} classes"
         )
-        self.console.print(f"writing to {folder}", style="dim", soft_wrap=True)
+        self.console.print(f"writing to {escape(str(folder))}", style="dim", soft_wrap=True)
 
     def _propose(self, candidates: Candidates) -> None:
         by_source: dict[str, int] = {}
@@ -69,7 +70,7 @@ class Narrator:
         shown = sorted(verdict.judgements, key=lambda j: j.excess_loss)[:_SHOWN]
         for j in (j for j in verdict.judgements if j in shown):
             table.add_row(
-                j.name,
+                escape(j.name),
                 f"{j.excess_loss:.3f}",
                 f"[{j.interval[0]:.3f}, {j.interval[1]:.3f}]".replace("[", r"\["),
                 f"[{_COLOURS[j.status]}]{j.status}[/]",
@@ -109,10 +110,10 @@ class Narrator:
                 f"{entry['mean']:.1%}{spread} (n = {entry['n']})",
             )
         self.console.print(table)
-        self.console.print(record["sentence"])
+        self.console.print(record["sentence"], markup=False)
         for caveat in record["caveats"]:
-            self.console.print(f"- {caveat}", style="dim")
-        self.console.print(f"report    {discovery.report}", soft_wrap=True)
+            self.console.print(f"- {caveat}", style="dim", markup=False)
+        self.console.print(f"report    {discovery.report}", markup=False, soft_wrap=True)
 
 
 def print_result(result: Mapping[str, Any]) -> None:

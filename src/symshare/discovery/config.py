@@ -70,8 +70,8 @@ class DiscoveryConfig:
         """Refuse what would fail only later."""
         if self.budget not in BUDGETS:
             raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {self.budget!r}")
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
         if not set(self.periodic) <= {"H", "W"}:
             raise ValueError(f'periodic axes are "H" and "W", got {self.periodic}')
 

@@ -5,12 +5,10 @@ from symshare.data import LabelledImages
 from symshare.fit.config import ModelConfig
 from symshare.groups import LatticeMap
 from symshare.judge import Verdict
+from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
 
 __all__ = ["plan_networks"]
-
-SMALLEST = 7
-"""Pixels a side that the smallest architecture needs."""
 
 
 def plan_networks(
@@ -18,12 +16,12 @@ def plan_networks(
 ) -> tuple[dict[str, ModelConfig], list[str]]:
     """Networks to compare, and notes on those that cannot be."""
     height, width = data.images.shape[2:]
-    if min(height, width) < SMALLEST:
+    if min(height, width) < SMALL.smallest:
         return {}, [
-            f"No networks were compared: they need images of at least {SMALLEST} pixels a side, "
-            f"these have {height} x {width}."
+            f"No networks were compared: they need images of at least {SMALL.smallest} pixels a "
+            f"side, these have {height} x {width}."
         ]
-    width_cnn = 16 if min(height, width) >= 16 else 32
+    width_cnn = 16 if min(height, width) >= MNIST.smallest else 32
     dictionary = _kernel_elements(candidates, candidates.names)
     members = verdict.found or verdict.approximate
     if not members and verdict.partial:

@@ -38,7 +38,7 @@ def verdict_record(
         "verdict": verdict.word,
         "group": verdict.group,
         "sentence": sentence(verdict),
-        "caveats": caveats(verdict, candidates, classes) + notes,
+        "caveats": caveats(verdict, candidates, classes, config.periodic) + notes,
         "found": list(verdict.found),
         "approximate": list(verdict.approximate),
         "partial": list(verdict.partial),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from symshare.data import LabelledImages, Splits, load, split, transform
@@ -22,7 +21,7 @@ from symshare.discovery.steps import (
     propose_candidates,
     write_examples,
 )
-from symshare.files import claim, write_atomically
+from symshare.files import claim, open_tensors, write_atomically
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
@@ -98,7 +97,7 @@ def discover(
         ValueError: where the data cannot be used, or `out` holds another run.
         OSError: where `out` cannot be written.
     """
-    data = LabelledImages.from_arrays(images, labels, classes)
+    data = LabelledImages.from_arrays(images, labels, classes).to("cpu")
     config = DiscoveryConfig("arrays", transform, budget, seed, tuple(periodic))
     parts = partial(_split, data)
     return _discover(config, parts, candidates, out, tell=lambda step, value: None)
@@ -195,7 +194,9 @@ def _publish(
     spent["total"] = sum(spent.values())
     seeds = {"judge": [config.seed], "fit": sorted({run["seed"] for run in done})}
     record = verdict_record(config, classes, candidates, verdict, runs, spent, seeds, notes)
-    write_atomically(folder / "verdict.json", json.dumps(record, indent=1).encode())
+    write_atomically(
+        folder / "verdict.json", json.dumps(record, indent=1, allow_nan=False).encode()
+    )
     return record
 
 
@@ -209,7 +210,8 @@ def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
     if extra is None:
         return splits.fingerprint()
     height, width = splits.train.images.shape[2:]
-    moved = extra.permutation(max(height, width) if extra.dims == 1 else (height, width))
+    ring = extra.dims == 1 and 1 in (height, width)
+    moved = extra.permutation(max(height, width) if ring else (height, width))
     digest = hashlib.sha256(splits.fingerprint().encode())
     digest.update(repr((extra.names, moved.tolist())).encode())
     return digest.hexdigest()[:16]
@@ -227,7 +229,7 @@ def _fit_config(config: DiscoveryConfig, model: ModelConfig, seed: int) -> FitCo
 
 def _measure(run: Path) -> dict[str, float]:
     """Learned measure of a run by element; empty where it has none."""
-    with safe_open(run / "representations.safetensors", "pt") as file:
+    with open_tensors(run / "representations.safetensors") as file:
         if "measure" not in file.keys():  # noqa: SIM118
             return {}
         values: Tensor = file.get_tensor("measure")

@@ -5,12 +5,11 @@ import time
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save
 
 from symshare.data import LabelledImages, Splits, Transform, sample
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
-from symshare.files import write_atomically
+from symshare.files import damaged, open_tensors, read_json, write_atomically
 from symshare.fit.config import OptimConfig
 from symshare.fit.train import freeze
 from symshare.groups import GroupAction
@@ -41,11 +40,12 @@ def propose_candidates(
     path = folder / "candidates.json"
     if not path.exists():
         start = time.perf_counter()
-        images = freeze(pool, law, config.seed).images
+        images = freeze(pool, law, config.seed).images.double()
+        images = ((images - images.mean()) / images.std().clamp_min(1e-300)).float()
         candidates = propose(images, periodic=config.periodic, extra=extra, seed=config.seed)
         content = {**candidates.to_json(), "seconds": time.perf_counter() - start}
         write_atomically(path, json.dumps(content, indent=1).encode())
-    content = json.loads(path.read_text())
+    content = read_json(path, "elements", "seconds")
     return Candidates.from_json(content), content["seconds"]
 
 
@@ -69,9 +69,11 @@ def gather_evidence(
             "classes": str(evidence.classes),
         }
         write_atomically(path, save(evidence.tensors(), metadata))
-    with safe_open(path, "pt") as file:
+    with open_tensors(path) as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if tensors["moved_loss"].shape[0] != len(action) - 1:
+        raise ValueError(damaged(path))
     return Evidence(**tensors, classes=int(metadata["classes"])), float(metadata["seconds"])
 
 

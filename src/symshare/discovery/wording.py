@@ -55,7 +55,9 @@ def sentence(verdict: Verdict) -> str:
     )
 
 
-def caveats(verdict: Verdict, candidates: Candidates, classes: tuple[str, ...]) -> list[str]:
+def caveats(
+    verdict: Verdict, candidates: Candidates, classes: tuple[str, ...], periodic: tuple[str, ...]
+) -> list[str]:
     """What a reader should know before relying on the verdict."""
     notes = []
     open_ = _named(verdict, "undecided")
@@ -82,6 +84,7 @@ def caveats(verdict: Verdict, candidates: Candidates, classes: tuple[str, ...]) 
                 f"{j.name} holds on average, but leaves only {j.kept_share_min:.0%} of class "
                 f"{worst!r} right."
             )
+    notes += _coarse_shifts(candidates, periodic)
     if candidates.capped:
         notes.append(
             "The search over the data's statistics met its cap, so there may be candidates that "
@@ -94,6 +97,21 @@ def caveats(verdict: Verdict, candidates: Candidates, classes: tuple[str, ...]) 
     notes.append(
         "The verdict speaks of data like these: it says nothing about poses that no image shows."
     )
+    return notes
+
+
+def _coarse_shifts(candidates: Candidates, periodic: tuple[str, ...]) -> list[str]:
+    """Say where only some of the shifts along a periodic axis were judged."""
+    notes = []
+    for axis in periodic:
+        i = "HW".index(axis)
+        maps = [element.map for element in candidates.elements if element.map is not None]
+        shifts = {m.shift[i] for m in maps if not m.shift[1 - i]}
+        if len(shifts) < candidates.shape[i]:
+            notes.append(
+                f"Of the {candidates.shape[i]} shifts along {axis}, only {len(shifts)} were judged "
+                "(shift 0 counted in): at most 48 elements are."
+            )
     return notes
 
 

@@ -37,9 +37,8 @@ class ModelConfig:
             for "sinkhorn" only their number counts.
         cnn_channels: width of the plain CNN; the other kinds get the width at which they have
             as many free parameters.
-        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "medium" (4 blocks, kernel 5,
-            halving), "small" (3 blocks, kernel 3), or "auto": medium from 16 pixels a side,
-            small below.
+        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "small" (3 blocks, kernel 3), or
+            "auto": the first from 21 pixels a side, the second below.
         norm: "layer", "instance", or "auto", that of the architecture.
         init: how free stacks start, "sharp" or "paper".
     """
@@ -47,9 +46,14 @@ class ModelConfig:
     kind: Literal["cnn", "gcnn", "gated", "sinkhorn"] = "cnn"
     elements: tuple[str, ...] = ("rot90", "rot180", "rot270")
     cnn_channels: int = 32
-    architecture: Literal["auto", "mnist", "medium", "small"] = "auto"
+    architecture: Literal["auto", "mnist", "small"] = "auto"
     norm: Literal["auto", "layer", "instance"] = "auto"
     init: Literal["sharp", "paper"] = "sharp"
+
+    def __post_init__(self) -> None:
+        """Refuse a network without channels."""
+        if self.cnn_channels < 1:
+            raise ValueError(f"cnn_channels must be at least 1, got {self.cnn_channels}")
 
 
 @dataclass(frozen=True)
@@ -120,8 +124,8 @@ class FitConfig:
 
     def __post_init__(self) -> None:
         """Refuse a seed that no generator takes."""
-        if self.seed < 0:
-            raise ValueError(f"seed must be at least 0, got {self.seed}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as `symshare fit --config` reads them back."""

@@ -20,8 +20,9 @@ class Standardise(nn.Module):
     def __init__(self, images: Tensor):
         super().__init__()
         axes = (0, 2, 3)
+        std = images.std(axes)
         self.register_buffer("mean", images.mean(axes)[:, None, None])
-        self.register_buffer("std", images.std(axes).clamp_min(1e-6)[:, None, None])
+        self.register_buffer("std", torch.where(std > 0, std, 1.0)[:, None, None])
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.std

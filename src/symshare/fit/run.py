@@ -11,12 +11,11 @@ from safetensors.torch import save
 
 from symshare import groups
 from symshare.data import LabelledImages, Splits, Transform, load, transform
-from symshare.files import claim, write_atomically
+from symshare.files import claim, read_json, write_atomically
 from symshare.fit.config import FitConfig, ModelConfig
 from symshare.fit.train import train
 from symshare.groups import GroupAction
 from symshare.models import (
-    MEDIUM,
     MNIST,
     SMALL,
     Architecture,
@@ -67,7 +66,7 @@ def fit_splits(
     claim(out, config.to_dict(), splits.fingerprint())
     finished = out / "result.json"
     if finished.exists():
-        return json.loads(finished.read_text())
+        return read_json(finished, "model", "test_accuracy", "parameters", "seconds")
     trained = train(
         network,
         splits.train,
@@ -121,8 +120,8 @@ def dictionary(config: ModelConfig) -> GroupAction:
 
 
 def _architecture(config: ModelConfig, size: tuple[int, int]) -> Architecture:
-    fitting = MEDIUM if min(size) >= 16 else SMALL
-    named = {"auto": fitting, "mnist": MNIST, "medium": MEDIUM, "small": SMALL}
+    fitting = MNIST if min(size) >= MNIST.smallest else SMALL
+    named = {"auto": fitting, "mnist": MNIST, "small": SMALL}
     chosen = named[config.architecture]
     return chosen if config.norm == "auto" else replace(chosen, norm=config.norm)
 

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 
 import pytorch_lightning as pl
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from symshare.data import LabelledImages, Transform
-from symshare.files import write_atomically
+from symshare.files import damaged, write_atomically
 from symshare.fit.config import OptimConfig
 from symshare.fit.module import Batches, Classifier, Standardise
 
@@ -53,7 +54,8 @@ class Trained:
         """Loss and accuracy on a test part, transformed once."""
         with _quiet():
             parts = _evaluation(freeze(data, law, _TEST_SEED))
-            (metrics,) = self.trainer.test(self.classifier, parts, verbose=False)
+            with _interruptible():
+                (metrics,) = self.trainer.test(self.classifier, parts, verbose=False)
         return dict(metrics)
 
 
@@ -94,11 +96,14 @@ def train(
         callbacks += [
             MetricsTable(out / "metrics.csv"),
             ModelCheckpoint(
-                out / "checkpoints", save_last=True, save_top_k=0, enable_version_counter=False
+                out / "checkpoints",
+                filename="last",
+                save_on_train_epoch_end=True,
+                enable_version_counter=False,
             ),
         ]
         last = out / "checkpoints" / "last.ckpt"
-        resume = last if last.exists() else None
+        resume = _checked(last) if last.exists() else None
     held_out = None
     if validation is not None:
         some = torch.randperm(len(validation), generator=torch.Generator().manual_seed(seed))
@@ -116,7 +121,8 @@ def train(
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
-        _run(trainer, classifier, batches, held_out, resume)
+        with _interruptible():
+            trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
     return Trained(classifier, trainer)
 
 
@@ -161,17 +167,21 @@ def _evaluation(data: LabelledImages) -> DataLoader:
     )
 
 
-def _run(
-    trainer: pl.Trainer,
-    classifier: Classifier,
-    batches: Batches,
-    held_out: DataLoader | None,
-    resume: Path | None,
-) -> None:
-    """Fit; an interrupt stays a KeyboardInterrupt, where Lightning would exit the process."""
+def _checked(checkpoint: Path) -> Path:
+    """The path, once its file has been read."""
+    try:
+        torch.load(checkpoint, map_location="cpu", weights_only=True)
+    except (RuntimeError, OSError, EOFError, UnpicklingError) as error:
+        raise ValueError(damaged(checkpoint)) from error
+    return checkpoint
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """An interrupt stays a KeyboardInterrupt, where Lightning would exit the process."""
     handler = signal.getsignal(signal.SIGINT)
     try:
-        trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
+        yield
     except SystemExit as error:
         signal.signal(signal.SIGINT, handler)
         raise KeyboardInterrupt from error

@@ -123,8 +123,11 @@ def _p_below(x: Tensor, worst: float) -> float:
 
 
 def _differs(change: float, residual: float | None) -> bool:
-    """Whether moved images are unlike the data, by more than a little and more than chance."""
-    return change > CHANGE and (residual is None or residual > MOMENTS)
+    """Whether moved images are unlike the data, by more than a little and more than chance.
+
+    What is not a number counts as unlike.
+    """
+    return not change <= CHANGE and (residual is None or not residual <= MOMENTS)
 
 
 def _kept(

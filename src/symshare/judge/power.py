@@ -43,12 +43,13 @@ def measure_power(evidence: Evidence) -> Power:
         random.append((mean, (mean - z * error, mean + z * error)))
     scrambled, scrambled_error = mean_and_error(excess.mean(0))
     reasons = []
-    if gain - z * gain_error < GAIN * chance_loss:
+    # Written so that what is not a number fails.
+    if not gain - z * gain_error >= GAIN * chance_loss:
         reasons.append(
             f"the network does not beat chance clearly: it takes {gain:.3f} of {chance_loss:.3f} "
             f"nats off the loss, and {GAIN:.0%} are needed"
         )
-    elif scrambled - z * scrambled_error <= DELTA_APPROXIMATE * gain:
+    elif not scrambled - z * scrambled_error > DELTA_APPROXIMATE * gain:
         reasons.append(
             "the network does not notice random permutations of the pixels, so it could not "
             "notice a broken symmetry"
