@@ -49,13 +49,19 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     done = {(row["transform"], row["seed"]) for row in rows}
+    wanted = (arguments.source, arguments.budget)
+    if any((row["source"], row["budget"]) != wanted for row in rows):
+        parser.error(f"{arguments.out} holds rows of another source or budget")
     for name in TRUTHS:
         for seed in range(arguments.seeds):
             if (name, seed) not in done:
                 rows.append(verdict_row(arguments, name, seed))
-                print(markdown(rows[-1:]), flush=True)
+                print(markdown(rows[-1], list(rows[-1]["excess_loss"])), flush=True)
                 write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
-    print(f"\n{markdown(rows)}\n\n{sum(row['right'] for row in rows)} of {len(rows)} right")
+    command = f"python studies/verdicts.py {arguments.source} --seeds {arguments.seeds}"
+    page = table(rows, f"{command} --budget {arguments.budget}")
+    write_atomically(arguments.out.with_suffix(".md"), page.encode())
+    print(page.splitlines()[-1])
     sys.exit(not all(row["right"] for row in rows))
 
 
@@ -76,6 +82,8 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
     if name == "rotate:180":
         right = right and bool({"rot90", "rot270"} & set(verdict.partial))
     return {
+        "source": arguments.source,
+        "budget": arguments.budget,
         "transform": name,
         "seed": seed,
         "verdict": verdict.word,
@@ -95,20 +103,33 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
     }
 
 
-def markdown(rows: list[dict]) -> str:
-    """Rows of a table: the largest upper bound of the found, the smallest lower one of others."""
-    lines = []
-    for row in rows:
-        upper = [row["upper"][name] for name in row["found"]]
-        lower = [value for name, value in row["lower"].items() if name not in row["found"]]
-        lines.append(
-            f"| {row['transform']} | {row['seed']} | {row['verdict']} | {row['group'] or '-'} | "
-            f"{', '.join(row['found'] or row['partial']) or '-'} | {row['accuracy']:.1%} | "
-            f"{row['delta']:.3f} | {max(upper, default=float('nan')):.3f} | "
-            f"{min(lower, default=float('nan')):.3f} | {row['seconds']:.0f} | "
-            f"{'yes' if row['right'] else 'NO'} |"
-        )
+def table(rows: list[dict], command: str) -> str:
+    """All rows as a Markdown page."""
+    names = list(rows[0]["excess_loss"])
+    head = ["transform", "seed", "verdict", "found or partial", "accuracy", "delta", *names]
+    head += ["seconds", "right"]
+    lines = [
+        f"# Verdicts on {rows[0]['source']}",
+        "",
+        f"`{command}`. Excess loss of every candidate in nats; accuracy of the judge's networks on "
+        "images that they never saw; seconds of propose and judge together.",
+        "",
+        f"| {' | '.join(head)} |",
+        f"|{'---|' * len(head)}",
+    ]
+    lines += [markdown(row, names) for row in rows]
+    lines += ["", f"{sum(row['right'] for row in rows)} of {len(rows)} right.", ""]
     return "\n".join(lines)
+
+
+def markdown(row: dict, names: list[str]) -> str:
+    """One line of the table."""
+    word = f"{row['verdict']} {row['group'] or ''}".strip()
+    members = ", ".join(row["found"] or row["partial"]) or "-"
+    cells = [row["transform"], row["seed"], word, members, f"{row['accuracy']:.1%}"]
+    cells += [f"{row['delta']:.3f}", *(f"{row['excess_loss'][name]:.3f}" for name in names)]
+    cells += [f"{row['seconds']:.0f}", "yes" if row["right"] else "NO"]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

@@ -57,9 +57,12 @@ def test_from_arrays_does_not_share_the_callers_memory():
     assert data.images.max() == 0
 
 
-def test_a_finite_image_whose_sum_overflows_is_accepted():
-    huge = torch.full((2, 1, 4, 4), 3e38, dtype=torch.float32)
-    assert len(LabelledImages(huge, torch.tensor([0, 1]), ("a", "b"))) == 2
+def test_large_images_are_accepted_and_fill_values_are_not():
+    large = torch.full((2, 1, 4, 4), 1e12, dtype=torch.float32)
+    assert len(LabelledImages(large, torch.tensor([0, 1]), ("a", "b"))) == 2
+    large[1, 0, 2, 2] = 9.96921e36
+    with pytest.raises(ValueError, match="a fill value in 1 of 2, first in image 1"):
+        LabelledImages(large, torch.tensor([0, 1]), ("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ def test_a_finite_image_whose_sum_overflows_is_accepted():
         ([np.zeros((3, 3)), np.zeros((4, 4))], [0, 1], None, "images of unequal size"),
         (np.full((2, 3, 3), "x"), [0, 1], None, "array of numbers, got values of type <U1"),
         (spoiled(float("nan")), [0, 1] * 3, None, "in 2 of 6, first in image 3; remove or repair"),
-        (spoiled(float("inf")), [0, 1] * 3, None, "NaN or infinity in 2 of 6, first in image 3"),
+        (spoiled(float("inf")), [0, 1] * 3, None, "in 2 of 6, first in image 3; remove or repair"),
         (np.zeros((2, 3, 3)), [0, 1, 1], None, "2 images and 3 labels"),
         (np.zeros((2, 3, 3)), [[0], [1]], None, r"labels \[N\] of integers, got torch.int64"),
         (np.zeros((2, 3, 3)), [0.0, 1.0], None, "of integers, got torch.float64"),

@@ -199,6 +199,7 @@ def _quiet() -> Generator[None]:
             warnings.filterwarnings("ignore", message=".*does not have many workers.*")
             warnings.filterwarnings("ignore", message=".*but have no `val_dataloader`.*")
             warnings.filterwarnings("ignore", message="Checkpoint directory .* not empty.*")
+            warnings.filterwarnings("ignore", message="The dirpath has changed.*")
             yield
     finally:
         log.setLevel(level)
