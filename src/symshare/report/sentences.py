@@ -190,7 +190,7 @@ def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
             "The networks with and without the found symmetry were not both trained. "
             "The same command with the same output folder takes up where it stopped."
         )
-    kind = "found" if verdict["found"] else "approximate"
+    kind = next((k for k in ("found", "approximate") if verdict.get(k)), "partial")
     difference = found["mean"] - cnn["mean"]
     wrong = 1 - cnn["mean"]
     fewer = ""
@@ -211,5 +211,5 @@ def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
     answer = "Yes" if low > 0 else "No, it costs accuracy" if high < 0 else "Not clearly"
     return answer, (
         f"{compared[0].upper()}{compared[1:]} (95 % interval {points(low)} to {points(high)}, "
-        f"Welch, {found['n']} and {cnn['n']} seeds)."
+        f"Welch, {found['n']} and {cnn['n']} seeds, one and the same test part)."
     )
