@@ -16,7 +16,8 @@ class Budget:
     Attributes:
         judge_images: most images for the held-out test.
         judge_steps: optimiser steps of each of its networks.
-        fit_steps: optimiser steps of each network that is compared.
+        fit_steps: optimiser steps of each network that is compared; twice as many for images
+            from 21 pixels a side.
         fit_seeds: number of runs of each.
     """
 

@@ -26,6 +26,7 @@ from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
 from symshare.judge import Verdict, decide
+from symshare.models import MNIST
 from symshare.propose import Candidates
 from symshare.report import write_report
 
@@ -36,6 +37,9 @@ GATE_LEARNING_RATE = 5e-2
 
 STACK_LEARNING_RATE = 1e-2
 """Of free stacks: as fast as the weights, as in the paper."""
+
+LARGE_IMAGES = 2
+"""Times the steps that images from 21 pixels a side get: their network is deeper and slower."""
 
 Tell = Callable[[str, Any], None]
 """Called as `tell(step, value)` whenever something is known."""
@@ -152,7 +156,8 @@ def _discover(
         seed_splits = splits if seed == config.seed else parts(seed)
         for name, model in plan.items():
             run = folder / "runs" / f"{name}-seed{seed}"
-            result = fit_splits(_fit_config(config, model, seed), seed_splits, law, run)
+            fit_config = _fit_config(config, model, seed, splits)
+            result = fit_splits(fit_config, seed_splits, law, run)
             tell("fit", (name, seed, result))
             runs.setdefault(name, []).append({**result, "measure": _measure(run)})
             record = publish(runs)
@@ -217,12 +222,16 @@ def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
     return digest.hexdigest()[:16]
 
 
-def _fit_config(config: DiscoveryConfig, model: ModelConfig, seed: int) -> FitConfig:
+def _fit_config(
+    config: DiscoveryConfig, model: ModelConfig, seed: int, splits: Splits
+) -> FitConfig:
     learning_rate = GATE_LEARNING_RATE if model.kind == "gated" else STACK_LEARNING_RATE
+    large = min(splits.train.images.shape[2:]) >= MNIST.smallest
+    steps = BUDGETS[config.budget].fit_steps * (LARGE_IMAGES if large else 1)
     return FitConfig(
         DataConfig(config.source, config.transform, config.data.root, config.data.limit),
         model,
-        OptimConfig(steps=BUDGETS[config.budget].fit_steps, representation_lr=learning_rate),
+        OptimConfig(steps=steps, representation_lr=learning_rate),
         seed,
     )
 
