@@ -145,6 +145,11 @@ def _discover(
     verdict = decide(evidence, action, candidates.residuals)
     write_examples(folder, splits.validation, law, config.seed)
     plan, notes = plan_networks(verdict, candidates, splits.train)
+    if plan and config.budget == "quick":
+        notes.append(
+            "The networks were trained briefly and with one seed: their accuracies show that they "
+            "run, not which is better. --budget standard or thorough compares them."
+        )
     publish = partial(
         _publish, folder, config, splits.train.classes, candidates, verdict, seconds, notes
     )
