@@ -18,6 +18,7 @@ from symshare.discovery import config as budgets
 from symshare.discovery.config import Budget, DiscoveryConfig, Storage
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.steps import judge_pool
+from symshare.discovery.wording import caveats
 from symshare.fit.train import Trained
 from symshare.judge import decide
 from symshare.propose import propose
@@ -230,3 +231,14 @@ def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeyp
     monkeypatch.setattr(Trained, "test", count)
     symshare.discover(*turned, seed=1, out=tmp_path / "run")
     assert read == [192] * 8
+
+
+@pytest.mark.parametrize(
+    ("width", "note"), [(12, []), (97, ["Of the 97 shifts along W, only 1 were judged"])]
+)
+def test_says_which_shifts_were_not_judged(width, note):
+    candidates = propose(torch.rand(64, 1, 2, width), periodic=("W",))
+    evidence = test_judge.evidence([2.0] * (len(candidates) - 1))
+    verdict = decide(evidence, candidates.action(), candidates.residuals)
+    found = caveats(verdict, candidates, ("a", "b", "c", "d"), ("W",))
+    assert [text.partition(" (")[0] for text in found if "shifts along" in text] == note

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Int
@@ -39,6 +40,7 @@ class Splits:
     test: LabelledImages
     name: str
 
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of all images and labels: the same data, split alike, have the same."""
         digest = hashlib.sha256()

@@ -218,11 +218,11 @@ def _name(config: DiscoveryConfig, fingerprint: str) -> str:
 
 def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
     if extra is None:
-        return splits.fingerprint()
+        return splits.fingerprint
     height, width = splits.train.images.shape[2:]
     ring = extra.dims == 1 and 1 in (height, width)
     moved = extra.permutation(max(height, width) if ring else (height, width))
-    digest = hashlib.sha256(splits.fingerprint().encode())
+    digest = hashlib.sha256(splits.fingerprint.encode())
     digest.update(repr((extra.names, moved.tolist())).encode())
     return digest.hexdigest()[:16]
 

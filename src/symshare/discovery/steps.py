@@ -82,6 +82,6 @@ def write_examples(folder: Path, data: LabelledImages, law: Transform, seed: int
     first = [
         int((data.labels == label).nonzero()[0]) for label in data.labels.unique().tolist()[:10]
     ]
-    shown = freeze(data, law, seed).subset(first)
+    shown = freeze(data.subset(first), law, seed)
     tensors = {"images": shown.images.contiguous(), "labels": shown.labels}
     write_atomically(folder / "examples.safetensors", save(tensors))

@@ -106,7 +106,8 @@ def _coarse_shifts(candidates: Candidates, periodic: tuple[str, ...]) -> list[st
     for axis in periodic:
         i = "HW".index(axis)
         maps = [element.map for element in candidates.elements if element.map is not None]
-        shifts = {m.shift[i] for m in maps if not m.shift[1 - i]}
+        pure = [m for m in maps if m.matrix == maps[0].matrix and not m.shift[1 - i]]
+        shifts = {m.shift[i] for m in pure}
         if len(shifts) < candidates.shape[i]:
             notes.append(
                 f"Of the {candidates.shape[i]} shifts along {axis}, only {len(shifts)} were judged "

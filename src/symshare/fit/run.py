@@ -50,9 +50,10 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
         OSError: if `out` cannot be written.
     """
     data = config.data
+    law = transform(data.transform)  # a wrong name should not wait for the data
     root = None if data.root is None else Path(data.root)
     splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
-    return fit_splits(config, splits, transform(data.transform), out, progress=progress)
+    return fit_splits(config, splits, law, out, progress=progress)
 
 
 def fit_splits(
@@ -63,7 +64,7 @@ def fit_splits(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build(config.model, splits.train)
-    claim(out, config.to_dict(), splits.fingerprint())
+    claim(out, config.to_dict(), splits.fingerprint)
     finished = out / "result.json"
     if finished.exists():
         return read_json(finished, "model", "test_accuracy", "parameters", "seconds")
