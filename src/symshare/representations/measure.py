@@ -1,0 +1,23 @@
+"""The learned measure on group elements."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class Measure(nn.Module):
+    """Learned measure mu [G] in [0, 1] on group elements; the identity is fixed at 1.
+
+    Args:
+        group_size: number of elements G, the identity first.
+
+    >>> Measure(4)()
+    tensor([1.0000, 0.5000, 0.5000, 0.5000], grad_fn=<CatBackward0>)
+    """
+
+    def __init__(self, group_size: int):
+        super().__init__()
+        self.logits = nn.Parameter(torch.zeros(group_size - 1))
+
+    def forward(self) -> Float[Tensor, " G"]:
+        return torch.cat([self.logits.new_ones(1), self.logits.sigmoid()])
