@@ -1,6 +1,8 @@
 import os
 import socket
+import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 _scratch = tempfile.TemporaryDirectory(prefix="symshare-tests-")
@@ -43,6 +45,25 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def unwrapped():
+    """The library, imported once more without the shape checks.
+
+    They wrap every function, and a compiler cannot look through the wrappers.
+    """
+    checks = [f for f in sys.meta_path if type(f).__module__.startswith("jaxtyping")]
+    checked = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == "symshare"}
+    for name in checked:
+        del sys.modules[name]
+    for finder in checks:
+        sys.meta_path.remove(finder)
+    yield import_module("symshare")
+    for name in [n for n in sys.modules if n.partition(".")[0] == "symshare"]:
+        del sys.modules[name]
+    sys.modules.update(checked)
+    sys.meta_path[:0] = checks
 
 
 def _golden(name):

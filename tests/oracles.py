@@ -43,3 +43,80 @@ def p4_conv(f: Tensor, theta: Tensor, bias: Tensor) -> Tensor:
         y = sum(torch.nn.functional.conv2d(f[:, :, h], kernel[:, :, h]) for h in range(4))
         outputs.append(y + bias[:, None, None])
     return torch.stack(outputs, 2)
+
+
+def convolution(
+    f: Tensor,
+    theta: Tensor,
+    R: Tensor,
+    bias: Tensor | None,
+    kernel_size: tuple[int, ...],
+    measure: Tensor | None = None,
+    groups: int = 1,
+    transposed: bool = False,
+    **options: object,
+) -> Tensor:
+    """One of torch's convolution modules for each element; f [B, I, K, *space], K = 1 for images.
+
+    The kernels are filled by loops. `groups` are the blocks of a dense kernel that is zero
+    elsewhere, and all other options are left to torch's modules.
+    """
+    I, K = f.shape[1:3]
+    O, P = theta.shape[0], R.shape[-1] // K
+    dims = len(kernel_size)
+    modules = torch.nn.ConvTranspose1d, torch.nn.ConvTranspose2d, torch.nn.ConvTranspose3d
+    if not transposed:
+        modules = torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d
+    outputs = []
+    for matrix in R:
+        weight = torch.zeros(O, I * K, P, dtype=f.dtype)
+        for o in range(O):
+            block = o // (O // groups)
+            for j in range(I // groups):
+                moved = matrix @ theta[o, j]
+                for h in range(K):
+                    share = 1 if measure is None else measure[h]
+                    channel = (block * (I // groups) + j) * K + h
+                    weight[o, channel] = share * moved[h * P : (h + 1) * P]
+        weight = weight.unflatten(-1, kernel_size)
+        module = modules[dims - 1](I * K, O, kernel_size, bias=bias is not None, **options)
+        with torch.no_grad():
+            module.weight = torch.nn.Parameter(weight.transpose(0, 1) if transposed else weight)
+            if bias is not None:
+                module.bias = torch.nn.Parameter(bias.clone())
+            outputs.append(module(f.flatten(1, 2)))
+    return torch.stack(outputs, 2)
+
+
+def doubly_stochastic(logits: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor]:
+    """The limit of the Sinkhorn operator and its vector-Jacobian product, in float64.
+
+    Newton's method for the potentials, with a dense least-squares solution of every system.
+    """
+    X, G = logits.double(), cotangent.double()
+    for _ in range(300):
+        X = X - X.logsumexp(-1, keepdim=True)
+        X = X - X.logsumexp(-2, keepdim=True)
+    for _ in range(60):
+        R = X.exp()
+        step = _potentials(R, 1 - R.sum(-1), 1 - R.sum(-2))
+        X = X + step / step.abs().amax((-2, -1), keepdim=True).clamp(min=1)
+    R = X.exp()
+    assert (R.sum(-1) - 1).abs().max() < 1e-12
+    GR = G * R
+    for _ in range(3):
+        GR = GR - R * _potentials(R, GR.sum(-1), GR.sum(-2))
+    return R, GR
+
+
+def _potentials(R: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """a_i + b_j for [[diag(R 1), R], [R', diag(R' 1)]] (a, b) = (p, q)."""
+    top = torch.cat([torch.diag_embed(R.sum(-1)), R], -1)
+    bottom = torch.cat([R.mT, torch.diag_embed(R.sum(-2))], -1)
+    system = torch.cat([top, bottom], -2)
+    D = R.shape[-1]
+    # The null vector (1, -1) is filled in, which picks one of the equal solutions.
+    null = torch.cat([torch.ones(D), -torch.ones(D)]).double()
+    system = system + torch.outer(null, null) / D
+    solution = torch.linalg.solve(system, torch.cat([p, q], -1))
+    return solution[:, :D, None] + solution[:, None, D:]

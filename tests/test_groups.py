@@ -6,6 +6,7 @@ import torch
 
 from symshare import groups
 from symshare.groups import LatticeMap
+from symshare.groups.signed import signed_permutations
 
 ORACLES = {
     "id": lambda x: x,
@@ -60,11 +61,19 @@ GROUPS = {
     "flipsH": (groups.flips("H"), (3, 4), (2, 3), "C2"),
     "flipsHW": (groups.flips("HW"), (3, 4), (2, 3), "C2xC2"),
     "ring1": (groups.cyclic_shifts(1), (1,), 1, "C1"),
+    "reversal": (groups.reversal(), (7,), 4, "C2"),
+    "ring2": (groups.cyclic_shifts(2), (2,), 2, "Z2"),
+    "ring7": (groups.cyclic_shifts(7), (7,), 3, "Z7"),
     "ring12": (groups.cyclic_shifts(12), (12,), 12, "Z12"),
     "ring12 short kernel": (groups.cyclic_shifts(12), (12,), 3, "Z12"),
     "ring dihedral3": (groups.ring_dihedral(3), (3,), 3, "D3"),
     "ring dihedral4": (groups.ring_dihedral(4), (4,), 3, "D4"),
+    "ring dihedral5": (groups.ring_dihedral(5), (5,), 2, "D5"),
     "ring dihedral12": (groups.ring_dihedral(12), (12,), 5, "D12"),
+    "cube": (groups.cube(), (4, 4, 4), 3, "S4"),
+    "cube with reflections": (groups.cube(reflections=True), (3, 3, 3), 2, "S4xC2"),
+    "turns about z": (groups.quarter_turns("z"), (2, 2, 5), (3, 3, 1), "C4"),
+    "all turns": (groups.quarter_turns("xyz"), (3, 3, 3), 2, "S4"),
     "Q8": (quaternions(), (8,), 8, "Q8"),
     "S3": (symmetric(3), (3,), 3, "D3"),
     "S4": (symmetric(4), (4,), 4, "S4"),
@@ -87,9 +96,26 @@ GROUPS = {
 }
 
 
-@pytest.mark.parametrize(("action", "shape", "kernel", "name"), GROUPS.values(), ids=GROUPS)
-class TestEveryGroup:
-    def test_table_is_a_group(self, action, shape, kernel, name):
+# action, a kernel it acts on, its name
+INTERPOLATED = {
+    "rotations3": (groups.rotations(3), 3, "C3"),
+    "rotations6": (groups.rotations(6), 4, "C6"),
+    "rotations7": (groups.rotations(7), 2, "C7"),
+    "rotations8": (groups.rotations(8), 5, "C8"),
+    "rotations12": (groups.rotations(12), (5, 5), "C12"),
+    "dihedral3": (groups.dihedral(3), 3, "D3"),
+    "dihedral6": (groups.dihedral(6), 3, "D6"),
+    "dihedral8": (groups.dihedral(8), 5, "D8"),
+}
+ACTIONS = {
+    **{label: (action, kernel, name) for label, (action, _, kernel, name) in GROUPS.items()},
+    **INTERPOLATED,
+}
+
+
+@pytest.mark.parametrize(("action", "kernel", "name"), ACTIONS.values(), ids=ACTIONS)
+class TestEveryAction:
+    def test_table_is_a_group(self, action, kernel, name):
         table, order = action.table, len(action)
         everything = torch.arange(order)
         assert action.is_group
@@ -101,24 +127,72 @@ class TestEveryGroup:
         # (fg)h = f(gh)
         assert torch.equal(table[table], table[:, table])
 
-    def test_name(self, action, shape, kernel, name):
+    def test_name(self, action, kernel, name):
+        assert isinstance(action, groups.Action)
         assert action.name == name
+        assert len(set(action.names)) == len(action)
 
-    def test_matrices_multiply_as_the_table(self, action, shape, kernel, name):
+    def test_cayley_by_loops(self, action, kernel, name):
+        A, table = action.cayley, action.table
+        for g, h, k in itertools.islice(itertools.product(range(len(action)), repeat=3), 600):
+            assert A[g, h, k] == float(table[g, k] == h)
+
+    def test_cayley_multiplies_as_the_table(self, action, kernel, name):
+        A = action.cayley
+        assert torch.equal(torch.einsum("gij,hjk->ghik", A, A), A[action.table])
+
+    def test_matrices_are_doubly_stochastic(self, action, kernel, name):
         for stack in (action.cayley, action.lift(kernel)):
-            product = torch.einsum("gij,hjk->ghik", stack, stack)
-            assert torch.equal(product, stack[action.table])
+            ones = torch.ones(stack.shape[:2])
+            assert stack.min() >= 0
+            torch.testing.assert_close(stack.sum(-1), ones, atol=1e-6, rtol=0)
+            torch.testing.assert_close(stack.sum(-2), ones, atol=1e-6, rtol=0)
+
+    def test_identity_and_inverses(self, action, kernel, name):
+        B = action.lift(kernel)
+        inverse = (action.table == 0).nonzero()[:, 1]
+        assert torch.equal(B[0], torch.eye(B.shape[-1]))
+        assert torch.equal(B[inverse], B.mT)
+
+    def test_regular_is_the_product_of_both_actions(self, action, kernel, name):
+        A, B, last = action.cayley, action.lift(kernel), len(action) - 1
+        R = action.regular(kernel).unflatten(2, (len(action), -1)).unflatten(1, (len(action), -1))
+        assert torch.equal(R[last], torch.einsum("hk,pq->hpkq", A[last], B[last]))
+
+    def test_subset(self, action, kernel, name):
+        some = action.subset(action.names[:2])
+        assert type(some) is type(action)
+        assert some.names == action.names[:2]
+        assert torch.equal(some.lift(kernel), action.lift(kernel)[:2])
+
+    def test_pickles(self, action, kernel, name):
+        copy = pickle.loads(pickle.dumps(action))
+        assert copy.names == action.names
+        assert torch.equal(copy.table, action.table)
+
+    def test_default_dtype_and_device_of_the_caller(self, action, kernel, name):
+        torch.set_default_dtype(torch.float64)
+        try:
+            with torch.device("meta"):
+                fresh = action.subset(action.names)
+                stacks = (fresh.cayley, fresh.lift(kernel), fresh.table)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert [stack.device.type for stack in stacks] == ["cpu"] * 3
+        assert {stack.dtype for stack in stacks[:2]} == {torch.float64}
+
+
+@pytest.mark.parametrize(("action", "shape", "kernel", "name"), GROUPS.values(), ids=GROUPS)
+class TestEveryPermutation:
+    def test_matrices_multiply_as_the_table(self, action, shape, kernel, name):
+        B = action.lift(kernel)
+        assert torch.equal(torch.einsum("gij,hjk->ghik", B, B), B[action.table])
 
     def test_matrices_are_permutations(self, action, shape, kernel, name):
         for stack in (action.cayley, action.lift(kernel)):
             assert torch.equal(stack.sum(-1), torch.ones(stack.shape[:2]))
             assert torch.equal(stack.sum(-2), torch.ones(stack.shape[:2]))
             assert set(stack.unique().tolist()) <= {0.0, 1.0}
-
-    def test_cayley_by_loops(self, action, shape, kernel, name):
-        A, table = action.cayley, action.table
-        for g, h, k in itertools.islice(itertools.product(range(len(action)), repeat=3), 600):
-            assert A[g, h, k] == float(table[g, k] == h)
 
     def test_apply_composes(self, action, shape, kernel, name):
         x = torch.randn(2, 3, *shape)
@@ -133,10 +207,25 @@ class TestEveryGroup:
             moved = torch.stack([x.flatten(1)[:, p] for p in source], 1)
             assert torch.equal(action.apply(x, g).flatten(1), moved)
 
-    def test_pickles(self, action, shape, kernel, name):
-        copy = pickle.loads(pickle.dumps(action))
-        assert copy.names == action.names
-        assert torch.equal(copy.table, action.table)
+
+def test_builders_ignore_the_default_device():
+    with torch.device("meta"):
+        shifts = [[1, 2, 3, 0]]
+        built = [
+            groups.dihedral(4),
+            groups.rotations(8),
+            groups.cyclic_shifts(4),
+            groups.reversal(),
+            groups.cube(),
+            groups.quarter_turns("xy"),
+            groups.from_permutations(shifts, 4),
+            groups.closure(groups.from_permutations(shifts, 4)),
+            groups.closure(groups.dihedral(4).subset(["rot90"])),
+        ]
+        words, elements = groups.cube_words()
+    assert {action.table.device.type for action in built} == {"cpu"}
+    assert elements.device.type == "cpu"
+    assert len(words) == 64
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (5, 5), (1, 1), (6, 4), (3, 8)], ids=str)
@@ -183,6 +272,95 @@ def test_regular_moves_space_and_group():
         assert torch.equal((R @ w.flatten()).view(4, 3, 3), expected)
 
 
+TURNS = {"x": (-2, -1), "y": (-1, -3), "z": (-3, -2)}
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("axis", TURNS)
+def test_turns_of_the_cube_against_torch(axis, k):
+    action, v = groups.cube(reflections=True), torch.randn(2, k, k, k)
+    for turns in (1, 2, 3):
+        g = action.names.index(f"{axis}{90 * turns}")
+        assert torch.equal(action.apply(v, g), v.rot90(turns, TURNS[axis]))
+    mirror = action.names.index(f"flip{axis}")
+    assert torch.equal(action.apply(v, mirror), v.flip("xyz".index(axis) - 3))
+    assert torch.equal(action.apply(v, action.names.index("invert")), v.flip((-3, -2, -1)))
+
+
+def test_lift_of_the_cube_against_torch():
+    action, w = groups.cube(reflections=True), torch.randn(3, 3, 3)
+    for m, B in zip(action.maps, action.lift(3), strict=True):
+        matrix = torch.tensor(m.matrix)
+        axes = matrix.abs().argmax(1).tolist()
+        negative = [row for row in range(3) if matrix[row].sum() < 0]
+        assert torch.equal((B @ w.flatten()).view(3, 3, 3), w.permute(axes).flip(negative))
+
+
+def test_turns_of_the_cube_fix_their_axes():
+    action = groups.cube()
+    for name, m in zip(action.names[1:], action.maps[1:], strict=True):
+        letters, angle = name.rstrip("0123456789"), int(name.lstrip("-xyz"))
+        axis = [0.0, 0.0, 0.0]
+        for position, letter in enumerate(letters):
+            if letter != "-":
+                axis["xyz".index(letter)] = -1.0 if letters[position - 1 : position] == "-" else 1.0
+        axis = torch.tensor(axis)
+        matrix = torch.tensor(m.matrix, dtype=torch.float32)
+        assert torch.equal(matrix @ axis, axis)
+        # Rodrigues' formula for a vector across the axis.
+        across = torch.linalg.cross(axis, torch.tensor([1.0, 2.0, 4.0]))
+        radians = torch.deg2rad(torch.tensor(float(angle)))
+        turned = across * radians.cos() + radians.sin() * torch.linalg.cross(
+            axis / axis.norm(), across
+        )
+        torch.testing.assert_close(matrix @ across, turned, atol=1e-5, rtol=0)
+
+
+def test_determinants_of_the_cube():
+    determinants = [
+        torch.tensor(m.matrix, dtype=torch.float32).det() for m in groups.cube(True).maps
+    ]
+    assert determinants == [1] * 24 + [-1] * 24
+    assert groups.cube(True).names[:24] == groups.cube().names
+
+
+def test_words_of_the_cube_against_torch():
+    action, v = groups.cube(), torch.randn(3, 3, 3)
+    words, elements = groups.cube_words()
+    assert words[0] == "x0y0z0"
+    for (i, j, k), word, g in zip(
+        itertools.product(range(4), repeat=3), words, elements.tolist(), strict=True
+    ):
+        assert word == f"x{i}y{j}z{k}"
+        moved = v.rot90(k, TURNS["z"]).rot90(j, TURNS["y"]).rot90(i, TURNS["x"])
+        assert torch.equal(action.apply(v, g), moved)
+    assert torch.equal(elements.unique(), torch.arange(24))
+
+
+def test_two_turns_of_the_cube_do_not_close():
+    action = groups.quarter_turns("xy")
+    A = action.cayley
+    assert (len(action), action.is_group, action.name) == (16, False, None)
+    for g in range(16):
+        left = sorted(set(range(16)) - set(action.table[g].tolist()))
+        assert not A[g, left].any()
+        assert A[g].sum() == 16 - len(left)
+    assert A.sum() < 16 * 16
+    assert groups.closure(action).name == "S4"
+
+
+def test_products_are_made_as_they_are_asked_for():
+    naturals = groups.generated([1], lambda g, h: g + h)
+    assert list(itertools.islice(naturals, 5)) == [1, 2, 3, 4, 5]
+
+
+def test_compose_is_the_table():
+    action = groups.dihedral(4)
+    rows = [tuple(row) for row in action.permutation(3).tolist()]
+    for g, h in itertools.product(range(8), repeat=2):
+        assert groups.compose(rows[g], rows[h]) == rows[action.table[g, h]]
+
+
 def test_element_order():
     assert groups.dihedral(4).names == (
         "id",
@@ -202,17 +380,6 @@ def test_a_shift_leaves_short_kernels_alone_and_a_reversal_does_not():
     B = groups.ring_dihedral(8).lift(3)
     assert torch.equal(B[:8], torch.eye(3).expand(8, -1, -1))
     assert torch.equal(B[8:], torch.eye(3).flip(0).expand(8, -1, -1))
-
-
-def test_default_dtype():
-    torch.set_default_dtype(torch.float64)
-    try:
-        action = groups.rotations(4)
-        assert {t.dtype for t in (action.cayley, action.lift(3), action.regular(3))} == {
-            torch.float64
-        }
-    finally:
-        torch.set_default_dtype(torch.float32)
 
 
 def test_table_is_a_copy():
@@ -261,6 +428,26 @@ CLOSURES = {
         60,
     ),
     "order 20": (groups.from_permutations([[1, 2, 3, 4, 0], [0, 2, 4, 1, 3]], 5), "G20", 20),
+    "no product": (
+        groups.from_permutations(
+            [[1, 2, 0, 3, 4, 5, 6, 7], [1, 0, 3, 2, 4, 5, 6, 7], [1, 0, 2, 3, 5, 6, 7, 4]], 8
+        ),
+        "G48",
+        48,
+    ),
+    "D4xC2": (
+        groups.from_permutations([[1, 2, 3, 0, 4, 5], [3, 2, 1, 0, 4, 5], [0, 1, 2, 3, 5, 4]], 6),
+        "D4xC2",
+        16,
+    ),
+    "A4xC2": (
+        groups.from_permutations([[1, 2, 0, 3, 4, 5], [0, 2, 3, 1, 4, 5], [0, 1, 2, 3, 5, 4]], 6),
+        "A4xC2",
+        24,
+    ),
+    "axes of the cube": (groups.cube().subset(["x90", "y90"]), "S4", 24),
+    "half turns of the cube": (groups.cube().subset(["x180", "y180"]), "C2xC2", 4),
+    "edges of the cube": (groups.cube(True).subset(["xy180", "invert"]), "C2xC2", 4),
     "C2xC6": (
         groups.from_permutations([[1, 0, 2, 3, 4, 5, 6], [0, 1, 3, 2, 5, 6, 4]], 7),
         "C2xC6",
@@ -303,7 +490,7 @@ LATTICES = {
 def test_lattice_round_trip(dims, shape):
     generator = torch.Generator().manual_seed(0)
     fitting = 0
-    for matrix in groups._signed_permutations(dims):
+    for matrix in signed_permutations(dims):
         shift = tuple(int(torch.randint(n, (1,), generator=generator)) for n in shape)
         original = LatticeMap(matrix, shift)
         if original.fits(shape):
@@ -384,8 +571,27 @@ ERRORS = {
     "dims": (lambda: groups.rotations(4).permutation((3, 3, 3)), "shape of 2 positive lengths"),
     "empty grid": (lambda: groups.rotations(4).lift(0), "shape of 2 positive lengths"),
     "axes": (lambda: groups.rotations(4).apply(torch.ones(3), 1), "needs at least 2 axes"),
-    "angle": (lambda: groups.rotations(3), "rotations: n must be 1, 2 or 4, got 3"),
-    "dihedral": (lambda: groups.dihedral(3), "dihedral: n must be 2 or 4, got 3"),
+    "no rotations": (lambda: groups.rotations(0), "rotations: n must be at least 1, got 0"),
+    "lone flip": (lambda: groups.dihedral(1), r"at least 2, got 1; use flips\('W'\)"),
+    "axes of the cube": (lambda: groups.quarter_turns("xw"), "letters of 'xyz', got 'xw'"),
+    "no words": (lambda: groups.cube_words(""), "letters of 'xyz', got ''"),
+    "interpolated oblong": (
+        lambda: groups.rotations(8).lift((3, 5)),
+        r"InterpolatedAction.lift: rotations need a square kernel, got \(3, 5\)",
+    ),
+    "interpolated dims": (lambda: groups.rotations(8).lift((3,)), "shape of 2 positive lengths"),
+    "interpolated name": (
+        lambda: groups.rotations(8).subset(["rot30"]),
+        r"InterpolatedAction.subset: no element \['rot30'\]",
+    ),
+    "interpolated identity": (
+        lambda: groups.InterpolatedAction(8, [(1, False)]),
+        r"the identity \(0, False\) must come first",
+    ),
+    "interpolated twice": (
+        lambda: groups.InterpolatedAction(8, [(0, False), (1, True), (9, True)]),
+        "elements must differ",
+    ),
     "flips": (lambda: groups.flips("X"), r"flips: axes must be one of .*, got 'X'"),
     "no ring": (lambda: groups.cyclic_shifts(0), "n must be at least 1, got 0"),
     "tiny ring": (lambda: groups.ring_dihedral(2), "n must be at least 3, got 2"),

@@ -49,7 +49,7 @@ def test_reproduces_e2cnn(e2cnn, group, k):
 def test_reproduces_the_published_layers(published, regime, kind):
     at = published(regime, kind)
     O, I, D = at["weight"].shape
-    representation = Sinkhorn(4, D, init="paper")
+    representation = Sinkhorn(4, D, init="paper", iterations=20)
     layer = {"lift": LiftConv2d, "conv": GroupConv2d}[kind](I, O, 3, representation, padding=1)
     with torch.no_grad():
         representation.logits.copy_(at["logits"])
@@ -257,34 +257,3 @@ def test_autocast_keeps_the_expansion_exact():
 def test_a_copy_keeps_sharing_its_gate():
     twin = copy.deepcopy(_network(Gated(GROUPS["D4"])))
     assert twin[0].representation.gate is twin[1].representation.gate is twin[4].gate
-
-
-@pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: LiftConv2d(3, 2, 3, Fixed(GROUPS["C4"]))(torch.zeros(1, 1, 8, 8)), "B, 3, H, W"),
-        (
-            lambda: GroupConv2d(3, 2, 3, Fixed(GROUPS["C4"]))(torch.zeros(1, 3, 8, 8, 8)),
-            "4 group elements, got",
-        ),
-        (lambda: LiftConv2d(1, 2, 5, Sinkhorn(4, 9)), "D=9 positions, but a kernel of size"),
-        (lambda: GroupLinear(1, 2, Fixed(GROUPS["C4"])), "no positions of its own"),
-        (lambda: GroupLinear(1, 2, Sinkhorn(4, 9))(torch.zeros(1, 8, 1)), "B, 9, 1"),
-        (lambda: GroupPool(Measure(8))(torch.zeros(1, 2, 4)), "measure over 8 elements"),
-        (lambda: Sinkhorn(4, 9).expand(torch.zeros(2, 1, 8)), "has 8; the last axis"),
-        (
-            lambda: LiftConv2d(1, 2, 5, Fixed(GROUPS["C4"]))(torch.zeros(1, 1, 4, 9)),
-            "does not fit into .4, 9. pixels",
-        ),
-        (lambda: GroupConv2d(1, 2, 3, Gated(torch.eye(18).repeat(4, 1, 1))), "cannot weigh a sum"),
-        (lambda: GroupLinear(1, 2, Gated(torch.eye(4).repeat(3, 1, 1))), "nothing to weigh"),
-    ],
-    ids=[
-        *("channels", "group", "kernel", "unbound", "positions", "measure"),
-        *("theta", "image", "gate", "linear"),
-    ],
-)
-def test_says_what_does_not_fit(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -1,8 +1,12 @@
 """The commands. Everything heavy is imported when a command runs, not before."""
 
+import json as json_lines
 import sys
-from typing import Literal
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
 
+from symshare.bench.config import BenchConfig, Plot
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 
@@ -13,12 +17,28 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of `symshare`: exit code 2 and one line where the input is at fault."""
     from importlib.metadata import version
 
-    from jsonargparse import auto_cli
+    from jsonargparse import ArgumentParser, auto_cli
 
+    class Parser(ArgumentParser):
+        """A truth value may stand alone: `--json` means `--json true`."""
+
+        def add_argument(self, *args: Any, **kwargs: Any) -> Any:
+            action = super().add_argument(*args, **kwargs)
+            if action is not None and kwargs.get("type") is bool:
+                action.nargs, action.const = "?", True
+            return action
+
+    bench: dict[str, Any] = {
+        "_help": "Measure what the projection, a layer and a training step cost.",
+        "sinkhorn": bench_sinkhorn_command,
+        "layer": bench_layer_command,
+        "step": bench_step_command,
+    }
     try:
         auto_cli(
-            {"discover": discover_command, "fit": fit_command},
+            {"discover": discover_command, "fit": fit_command, "bench": bench},
             args=arguments,
+            parser_class=Parser,
             prog="symshare",
             version=version("symshare"),
             description="Find the symmetries of labelled images, and networks that use them.",
@@ -81,3 +101,106 @@ def fit_command(
 
     config = FitConfig(data, model, optim, seed)
     print_result(run(config, config.folder(out), progress=True))
+
+
+def bench_sinkhorn_command(
+    rounds: int = 30,
+    seconds: float = 20.0,
+    threads: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    json: bool = False,
+) -> None:
+    """Time the projection and its gradient beside the published way, and measure their errors.
+
+    Args:
+        rounds: most rounds of each case; every contender is timed once in a round.
+        seconds: time after which a case starts no further round.
+        threads: CPU threads; by default those that torch has.
+        seed: of everything random.
+        device: cpu or cuda.
+        json: print one line of JSON for each number, the summary last.
+    """
+    config = BenchConfig(rounds, seconds, threads, seed, device)
+    from symshare.bench.sinkhorn import rows
+
+    _show(rows(config), json)
+
+
+def bench_layer_command(
+    rounds: int = 7,
+    seconds: float = 20.0,
+    threads: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    json: bool = False,
+    plot: str | None = None,
+) -> None:
+    """Time a lifting layer at inference, and its memory, beside a loop over the elements.
+
+    Args:
+        rounds: most rounds of each case; every contender is timed once in a round.
+        seconds: time after which a case starts no further round.
+        threads: CPU threads; by default those that torch has.
+        seed: of everything random.
+        device: cpu or cuda.
+        json: print one line of JSON for each number, the summary last.
+        plot: file to draw time and memory into, .svg or .png.
+    """
+    config = BenchConfig(rounds, seconds, threads, seed, device)
+    picture = None if plot is None else Plot(Path(plot))
+    from symshare.bench.layer import rows
+
+    shown = _show(rows(config), json)
+    if picture is not None:
+        from symshare.bench.panels import cost_panels
+        from symshare.files import write_atomically
+        from symshare.report.panels import draw
+
+        write_atomically(picture.path, draw(cost_panels(shown), picture.form))
+
+
+def bench_step_command(
+    rounds: int = 20,
+    seconds: float = 40.0,
+    threads: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    json: bool = False,
+    unbaked: bool = False,
+    gcnn: bool = False,
+) -> None:
+    """Time a training step and baked inference of the paper's network beside a plain CNN.
+
+    Args:
+        rounds: most rounds of each case; every contender is timed once in a round.
+        seconds: time after which a case starts no further round.
+        threads: CPU threads; by default those that torch has.
+        seed: of everything random.
+        device: cpu or cuda.
+        json: print one line of JSON for each number, the summary last.
+        unbaked: also time inference before baking.
+        gcnn: also time the G-CNN with C4 known.
+    """
+    config = BenchConfig(rounds, seconds, threads, seed, device)
+    from symshare.bench.step import rows
+
+    _show(rows(config, unbaked, gcnn), json)
+
+
+def _show(rows: Iterable[dict[str, Any]], json: bool) -> list[dict[str, Any]]:
+    """Print rows as they come, each line whole, or as tables at the end."""
+    shown = []
+    try:
+        if not json:
+            from symshare.terminal import print_bench
+
+            return print_bench(rows)
+        for row in rows:
+            sys.stdout.write(json_lines.dumps(row, allow_nan=False) + "\n")
+            sys.stdout.flush()
+            shown.append(row)
+    except KeyboardInterrupt:
+        print("\nInterrupted. What was measured so far is printed.", file=sys.stderr)
+        sys.exit(130)
+    return shown

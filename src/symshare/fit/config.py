@@ -41,6 +41,8 @@ class ModelConfig:
             "auto": the first from 21 pixels a side, the second below.
         norm: "layer", "instance", or "auto", that of the architecture.
         init: how free stacks start, "sharp" or "paper".
+        iterations: sweeps of the projection of free stacks, unrolled as published (20 there);
+            null projects to convergence, with the exact gradient.
     """
 
     kind: Literal["cnn", "gcnn", "gated", "sinkhorn"] = "cnn"
@@ -49,9 +51,12 @@ class ModelConfig:
     architecture: Literal["auto", "mnist", "small"] = "auto"
     norm: Literal["auto", "layer", "instance"] = "auto"
     init: Literal["sharp", "paper"] = "sharp"
+    iterations: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a network without channels."""
+        """Refuse a network without channels and a projection without sweeps."""
+        if self.iterations is not None and self.iterations < 1:
+            raise ValueError(f"iterations must be at least 1, or null, got {self.iterations}")
         if self.cnn_channels < 1:
             raise ValueError(f"cnn_channels must be at least 1, got {self.cnn_channels}")
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from symshare.data import LabelledImages, Transform
 from symshare.fit.config import OptimConfig
 from symshare.models import representation_parameters
-from symshare.representations import Measure, Representation
+from symshare.representations import Measure, Representation, shared
 
 
 class Standardise(nn.Module):
@@ -85,10 +85,11 @@ class Classifier(pl.LightningModule):
 
     def training_step(self, batch: Sequence[Tensor]) -> Tensor:
         images, labels = batch
-        logits = self(self.transform(images, self.generator))
-        loss = nn.functional.cross_entropy(logits, labels)
-        self._log("train", loss, logits, labels)
-        return loss + self._penalty()
+        with shared(self.network):
+            logits = self(self.transform(images, self.generator))
+            loss = nn.functional.cross_entropy(logits, labels)
+            self._log("train", loss, logits, labels)
+            return loss + self._penalty()
 
     def validation_step(self, batch: Sequence[Tensor]) -> None:
         self._evaluate("val", batch)
@@ -113,17 +114,17 @@ class Classifier(pl.LightningModule):
         for module in self.network.modules():
             if isinstance(module, Measure) and optim.measure:
                 total = total + optim.measure * module()[1:].sum()
-            if isinstance(module, Representation) and (optim.entropy or optim.norm):
-                penalties = module.penalties()
-                total = total + optim.entropy * penalties["entropy"]
-                total = total + optim.norm * penalties["norm"]
+            if isinstance(module, Representation) and optim.entropy:
+                total = total + optim.entropy * module.entropy()
+            if isinstance(module, Representation) and optim.norm:
+                total = total + optim.norm * module.norm()
         return total
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         optim = self.optim
         representations = representation_parameters(self.network)
-        shared = {id(p) for p in representations}
-        weights = [p for p in self.network.parameters() if id(p) not in shared]
+        learned = {id(p) for p in representations}
+        weights = [p for p in self.network.parameters() if id(p) not in learned]
         groups = [{"params": weights, "lr": optim.lr, "weight_decay": optim.weight_decay}]
         if representations:
             groups.append(

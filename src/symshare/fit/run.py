@@ -109,7 +109,7 @@ def build(config: ModelConfig, data: LabelledImages) -> GroupCNN:
         elif config.kind == "gated":
             representations = [Gated(action)] * architecture.blocks
         else:
-            make = partial(Sinkhorn, init=config.init)
+            make = partial(Sinkhorn, init=config.init, iterations=config.iterations)
             representations = wscnn(architecture, len(action), make)
     return GroupCNN(architecture, in_channels, classes, channels, representations, (height, width))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from symshare.groups import GroupAction
+from symshare.groups import GroupAction, generated
 from symshare.judge.evidence import Evidence
 from symshare.judge.judgement import Judgement, Status, judge_candidates
 from symshare.judge.power import Power, measure_power
@@ -92,11 +92,17 @@ def _subgroup(action: GroupAction, names: tuple[str, ...]) -> tuple[str, ...]:
     It is the set itself where that closes.
     """
     table = action.table.tolist()
+
+    def multiply(g: int, h: int) -> int:
+        return -1 if -1 in (g, h) else table[g][h]
+
     inside = {0, *(g for g, name in enumerate(action.names) if name in names)}
     subgroups = {frozenset([0])}
     frontier = list(subgroups)
     while frontier:
-        grown = {_generated(table, subgroup | {g}) for subgroup in frontier for g in inside}
+        grown = {
+            frozenset(generated(subgroup | {g}, multiply)) for subgroup in frontier for g in inside
+        }
         frontier = [group for group in grown - subgroups if group <= inside]
         subgroups.update(frontier)
     size = max(map(len, subgroups))
@@ -104,15 +110,6 @@ def _subgroup(action: GroupAction, names: tuple[str, ...]) -> tuple[str, ...]:
     if len(largest) > 1:
         return ()
     return tuple(action.names[g] for g in sorted(largest[0]) if g)
-
-
-def _generated(table: list[list[int]], elements: frozenset[int]) -> frozenset[int]:
-    """Closure under products; contains -1 where a product is no candidate."""
-    while True:
-        grown = elements | {table[g][h] for g in elements for h in elements}
-        if grown == elements or -1 in grown:
-            return frozenset(grown)
-        elements = grown
 
 
 def _word(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from symshare.groups import (
     GroupAction,
     LatticeMap,
     closure,
+    compose,
     dihedral,
     flips,
     from_permutations,
+    generated,
     lattice,
 )
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
@@ -302,7 +305,7 @@ class _Pile:
         taken = {element.name for element in self.elements.values()}
         if name is None:
             strangers = sum(taken_name.startswith("perm") for taken_name in taken)
-            name = _map_name(map, self.shape) if map else f"perm{strangers + 1}"
+            name = (map and map.name_on(self.shape)) or f"perm{strangers + 1}"
         if name in taken:
             name = f"{source}_{name}"
         value = None if coarse is None else round(residual(self.moments, np.array(coarse)), 4)
@@ -401,8 +404,8 @@ def _grow(
     for find in sorted(residuals, key=lambda find: residuals[find]):
         if any(weight[np.not_equal(find, other)].sum() < ALIKE for other in group):
             continue
-        grown = _closure(group | {find}, CAP)
-        if grown is None or any(
+        grown = set(islice(generated(group | {find}, compose), CAP + 1))
+        if len(grown) > CAP or any(
             residual(moments, np.array(element)) > allowance * tolerance
             for element in grown - group
         ):
@@ -431,32 +434,6 @@ def _recognise(
         if np.array_equal(map.permutation(grid).numpy()[live], permutation[live]):
             return map
     return None
-
-
-def _closure(permutations: set[Permutation], cap: int) -> set[Permutation] | None:
-    """All products, or None if there are more than `cap`."""
-    group, frontier = set(permutations), set(permutations)
-    while frontier:
-        products = {
-            tuple(second[source] for source in first)
-            for one in frontier
-            for other in permutations
-            for first, second in ((one, other), (other, one))
-        }
-        frontier = products - group
-        group |= frontier
-        if len(group) > cap:
-            return None
-    return group
-
-
-def _map_name(map: LatticeMap, shape: tuple[int, int]) -> str:
-    linear = dihedral(4).names[[m and m.matrix for m in dihedral(4).maps].index(map.matrix)]
-    if not any(map.shift):
-        return linear
-    moves = [shift for shift, side in zip(map.shift, shape, strict=True) if side > 1]
-    shift = "shift" + "_".join(str(s) for s in moves)
-    return shift if linear == "id" else f"{linear}_{shift}"
 
 
 def _candidate_from_json(entry: Mapping[str, Any]) -> Candidate:

@@ -6,13 +6,15 @@ from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from symshare.representations.expansion import check_theta, expand
 from symshare.representations.measure import Measure
+from symshare.representations.state import Versioned
 from symshare.sinkhorn import entropy, marginal_error
 
 
-class Representation(nn.Module, ABC):
+class Representation(Versioned, ABC):
     """A stack R [G, D, D] that acts on the D positions of base weights theta [O, I, D].
 
     `forward()` returns R. One instance may serve several layers: a layer asks for the stack it
@@ -53,20 +55,22 @@ class Representation(nn.Module, ABC):
         return None if self.gate is None else self.gate()
 
     def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        """Transformed base weights W = R theta, in float32 at least (Eq. 5, arXiv:2412.04594)."""
-        with torch.autocast(theta.device.type, enabled=False):
-            R = self()
-            if R.shape[-1] != theta.shape[-1]:
-                raise ValueError(
-                    f"{type(self).__name__}: R acts on D={R.shape[-1]} positions, but theta "
-                    f"{tuple(theta.shape)} has {theta.shape[-1]}; the last axis of theta is D"
-                )
-            return torch.einsum("gde,oie->ogid", R, theta.to(R.dtype)).to(theta.dtype)
+        """Transformed base weights W = R theta; a subclass may do without forming R."""
+        R = self()
+        check_theta(type(self).__name__, theta, R.shape[-1])
+        return expand(R, theta)
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """The paper's entropy penalty, in nats: zero for permutations."""
+        return entropy(self())
+
+    def norm(self) -> Float[Tensor, ""]:
+        """The paper's norm penalty, on the logits; zero where there are none."""
+        return torch.zeros(())
 
     def penalties(self) -> dict[str, Float[Tensor, ""]]:
-        """The paper's regularisers, each to be minimised: `entropy` of R and `norm`, the gauge."""
-        R = self()
-        return {"entropy": entropy(R), "norm": R.new_zeros(())}
+        """Both penalties, each to be minimised."""
+        return {"entropy": self.entropy(), "norm": self.norm()}
 
     @property
     def marginal_error(self) -> Float[Tensor, ""]:

@@ -3,38 +3,38 @@
 import math
 from abc import abstractmethod
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.groups import GroupAction
+from symshare.groups import Action
 from symshare.representations.base import (
     Representation,
     check_group_positions,
     check_positions,
 )
+from symshare.representations.constant import Constant
 from symshare.representations.measure import Measure
 
 
 class _Permuting(Representation):
-    """A stack that does not learn: the matrices of a `GroupAction`, or given ones."""
+    """A stack that does not learn: the matrices of an `Action`, or given ones."""
 
     membership = "doubly stochastic"
-    stack: Tensor | None
 
-    def __init__(self, action: GroupAction | Tensor, gate: Measure | None):
+    def __init__(self, action: Action | Tensor, gate: Measure | None):
         super().__init__(len(action), gate)
-        self.action = action if isinstance(action, GroupAction) else None
-        if isinstance(action, Tensor):
+        self.action = action if isinstance(action, Action) else None
+        if isinstance(action, Action):
+            stack = None if action.domain is None else action.lift(action.domain)
+        else:
             _check_stack(type(self).__name__, action)
             stack = action
-        else:
-            stack = None if action.domain is None else action.lift(action.domain)
-        # A constant of the architecture, so not in the state dict.
-        self.register_buffer("stack", stack, persistent=False)
+        self.stack = None if stack is None else Constant(stack)
 
     @property
     def positions(self) -> int | None:
-        return None if self.stack is None else self.stack.shape[-1]
+        return None if self.stack is None else self.stack().shape[-1]
 
     def forward(self) -> Float[Tensor, "G D D"]:
         if self.stack is None:
@@ -42,7 +42,7 @@ class _Permuting(Representation):
                 f"{type(self).__name__}: this action has no kernel size yet; pass it to a layer, "
                 "or use .on_kernel((k, k)) or .on_group((k, k))"
             )
-        return self.stack
+        return self.stack()
 
     def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
         if self.action is not None:
@@ -65,7 +65,7 @@ class Fixed(_Permuting):
     """A known group: R is its permutation action. With it, the layers are a G-CNN's.
 
     Args:
-        action: a `GroupAction`, which serves lifting and group layers of every kernel size it
+        action: an `Action`, which serves lifting and group layers of every kernel size it
             acts on, or one stack [G, D, D] of matrices.
 
     >>> from symshare import groups
@@ -73,7 +73,7 @@ class Fixed(_Permuting):
     torch.Size([4, 25, 25])
     """
 
-    def __init__(self, action: GroupAction | Float[Tensor, "G D D"]):
+    def __init__(self, action: Action | Float[Tensor, "G D D"]):
         super().__init__(action, gate=None)
 
     def _rebound(self, stack: Tensor) -> "Fixed":
@@ -87,7 +87,7 @@ class Gated(_Permuting):
     say how far a partial symmetry reaches. One instance given to all layers shares one measure.
 
     Args:
-        action: the dictionary, a `GroupAction` or a stack [G, D, D], the identity first.
+        action: the dictionary, an `Action` or a stack [G, D, D], the identity first.
         gate: share this measure instead of starting a new one (every element but the identity
             at 1/2).
 
@@ -96,7 +96,7 @@ class Gated(_Permuting):
     torch.Size([8])
     """
 
-    def __init__(self, action: GroupAction | Float[Tensor, "G D D"], gate: Measure | None = None):
+    def __init__(self, action: Action | Float[Tensor, "G D D"], gate: Measure | None = None):
         gate = gate or Measure(len(action))
         if len(gate.logits) + 1 != len(action):
             raise ValueError(
@@ -104,6 +104,13 @@ class Gated(_Permuting):
                 f"{len(action)}; leave gate out to start a new one"
             )
         super().__init__(action, gate)
+        if self.stack is not None and not self.stack().is_meta:
+            first = self.stack()[0]
+            if not torch.equal(first, torch.eye(len(first)).to(first)):
+                raise ValueError(
+                    "Gated: the first matrix must be the identity, whose measure is fixed at 1; "
+                    "put it first"
+                )
 
     def _rebound(self, stack: Tensor) -> "Gated":
         return Gated(stack, self.gate)

@@ -5,18 +5,20 @@ from typing import Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from symshare.representations.base import (
     Representation,
     check_group_positions,
     check_positions,
 )
-from symshare.sinkhorn import entropy, norm_penalty, sinkhorn
+from symshare.representations.projection import Projection
+from symshare.representations.starts import near, random_permutations
+from symshare.sinkhorn import norm_penalty
 
 
 class Sinkhorn(Representation):
-    r"""The paper's learned stack: R_g = S^K(Theta_g), the Sinkhorn operator of free logits.
+    r"""The paper's learned stack: R_g is the doubly stochastic matrix of free logits Theta_g.
 
     Args:
         group_size: number of elements G.
@@ -25,7 +27,8 @@ class Sinkhorn(Representation):
         anchor: keep R_0 the identity, without parameters (the paper's choice).
         init: "paper" draws logits from U[0, 1), which makes every learned element start as the
             average over positions; "sharp" starts each element near another random permutation.
-        iterations: sweeps of the Sinkhorn operator.
+        iterations: None for the limit of the Sinkhorn operator and its exact derivative; a number
+            for S^K as published, with K sweeps and the gradient through all of them.
 
     Raises:
         ValueError: for an unknown `init` or sizes below 1.
@@ -37,10 +40,6 @@ class Sinkhorn(Representation):
 
     membership = "doubly stochastic"
 
-    # Mass on the permutation that an element starts at: enough for distinct kernels of full
-    # contrast, little enough that the gradient still reaches the other entries.
-    _SHARP_MASS = 0.9
-
     def __init__(
         self,
         group_size: int,
@@ -48,41 +47,41 @@ class Sinkhorn(Representation):
         *,
         anchor: bool = True,
         init: Literal["sharp", "paper"] = "sharp",
-        iterations: int = 20,
+        iterations: int | None = None,
     ):
         if group_size < 1 or positions < 1:
             raise ValueError(
                 "Sinkhorn: group_size and positions must be at least 1, got "
                 f"group_size={group_size}, positions={positions}"
             )
-        if iterations < 1:
-            raise ValueError(f"Sinkhorn: iterations must be at least 1, got {iterations}")
+        if iterations is not None and iterations < 1:
+            raise ValueError(
+                f"Sinkhorn: iterations must be at least 1, got {iterations}; None projects to "
+                "convergence"
+            )
         super().__init__(group_size)
         self.anchor = anchor
-        self.iterations = iterations
         learned = group_size - anchor
         if init == "paper":
             logits = torch.rand(learned, positions, positions)
         elif init == "sharp":
-            logits = self._sharp(learned, positions)
+            # Doubly stochastic already, so the first projection has nothing to do.
+            logits = near(random_permutations(learned, positions))
         else:
             raise ValueError(f"Sinkhorn: init must be 'sharp' or 'paper', got {init!r}")
-        self.logits = nn.Parameter(logits)
+        self.projection = Projection(logits, iterations)
 
-    @classmethod
-    def _sharp(cls, learned: int, positions: int) -> Tensor:
-        identity = torch.eye(positions)
-        permuted = [identity[torch.randperm(positions)] for _ in range(learned)]
-        stack = torch.stack(permuted) if permuted else torch.empty(0, positions, positions)
-        # Already doubly stochastic, so the first projection converges at once.
-        return (cls._SHARP_MASS * stack + (1 - cls._SHARP_MASS) / positions).log()
+    @property
+    def logits(self) -> Tensor:
+        """Theta, the parameter behind the learned elements [N, D, D]."""
+        return self.projection.logits
 
     @property
     def positions(self) -> int:
         return self.logits.shape[-1]
 
     def forward(self) -> Float[Tensor, "G D D"]:
-        learned = sinkhorn(self.logits, self.iterations)
+        learned = self.projection()
         if not self.anchor:
             return learned
         identity = torch.eye(self.positions, dtype=learned.dtype, device=learned.device)
@@ -96,5 +95,8 @@ class Sinkhorn(Representation):
         check_group_positions("Sinkhorn", self.positions, kernel_size)
         return self
 
-    def penalties(self) -> dict[str, Float[Tensor, ""]]:
-        return {"entropy": entropy(self()), "norm": norm_penalty(self.logits)}
+    def entropy(self) -> Float[Tensor, ""]:
+        return self.projection.projected().entropy.sum()
+
+    def norm(self) -> Float[Tensor, ""]:
+        return norm_penalty(self.logits)

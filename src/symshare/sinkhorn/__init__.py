@@ -2,5 +2,6 @@
 
 from symshare.sinkhorn.operator import sinkhorn
 from symshare.sinkhorn.penalties import entropy, marginal_error, norm_penalty
+from symshare.sinkhorn.projection import Projected, project
 
-__all__ = ["entropy", "marginal_error", "norm_penalty", "sinkhorn"]
+__all__ = ["Projected", "entropy", "marginal_error", "norm_penalty", "project", "sinkhorn"]

@@ -1,5 +1,7 @@
 """What the functions of this package ask of their input."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 from torch import Tensor
 
@@ -16,3 +18,27 @@ def check_square(who: str, x: Tensor) -> None:
             f"{who}: expected square matrices [..., D, D], got shape {tuple(x.shape)}; "
             "one matrix acts on the D positions of a base kernel"
         )
+
+
+def check_finite(who: str, logits: Tensor) -> None:
+    """Refuse logits that are infinite or not numbers."""
+    wrong = int((~logits.isfinite()).sum())
+    if wrong:
+        raise ValueError(
+            f"{who}: {wrong} of {logits.numel()} logits are infinite or not numbers; expected "
+            "finite ones: use a large negative number to forbid an entry, and a smaller learning "
+            "rate or gradient clipping if they left training like this"
+        )
+
+
+def full_precision(x: Tensor) -> AbstractContextManager[object]:
+    """Without autocast, on devices that know it."""
+    kind = x.device.type
+    if torch.amp.is_autocast_available(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
+
+
+def adapts(x: Tensor) -> bool:
+    """Whether looking at values is free: on the CPU, outside compiled and exported programs."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()

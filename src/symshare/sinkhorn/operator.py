@@ -1,10 +1,15 @@
 """The Sinkhorn operator as the paper defines it: a fixed number of sweeps, with their gradient."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.sinkhorn.inputs import at_least_float32, check_square
+from symshare.sinkhorn.inputs import (
+    adapts,
+    at_least_float32,
+    check_finite,
+    check_square,
+    full_precision,
+)
 
 
 def sinkhorn(
@@ -28,8 +33,10 @@ def sinkhorn(
         logits in [0, 1), and within :func:`marginal_error` otherwise.
 
     Raises:
-        ValueError: if the last two axes differ or `iterations` is less than 1.
+        ValueError: if the last two axes differ, `iterations` is less than 1 or, on the CPU, logits
+            are not finite.
 
+    >>> import torch
     >>> R = sinkhorn(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
     >>> R.sum(-1), R.sum(-2)
     (tensor([1., 1.]), tensor([1., 1.]))
@@ -39,7 +46,9 @@ def sinkhorn(
         raise ValueError(
             f"sinkhorn: iterations must be at least 1, got {iterations}; the default is 20"
         )
-    with torch.autocast(logits.device.type, enabled=False):
+    if adapts(logits):
+        check_finite("sinkhorn", logits)
+    with full_precision(logits):
         log_r = at_least_float32(logits)
         for _ in range(iterations):
             log_r = log_r - log_r.logsumexp(-1, keepdim=True)

@@ -1,5 +1,7 @@
 """How far a stack is from doubly stochastic, and the paper's penalties."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -28,7 +30,7 @@ def entropy(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     >>> round(entropy(torch.full((2, 4, 4), 0.25)).item(), 4)  # 2 matrices x 4 rows x ln 4
     11.0904
     """
-    return torch.special.entr(R).sum()
+    return _Entropy.apply(R)
 
 
 def norm_penalty(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
@@ -47,3 +49,23 @@ def norm_penalty(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     logits = at_least_float32(logits)
     squares = logits.logsumexp(-1).square() + logits.logsumexp(-2).square()
     return squares.sum() / max(squares.numel(), 1)
+
+
+class _Entropy(torch.autograd.Function):
+    """The sum of -R log R, keeping R alone for the backward pass."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(R: Tensor) -> Tensor:
+        return torch.special.entr(R).sum()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
+        (scale,), (R,) = cotangents, ctx.saved_tensors
+        # The slope is infinite at zero, where optimisation would stop with NaN.
+        return R.clamp_min(torch.finfo(R.dtype).tiny).log().add(1).mul(-scale)

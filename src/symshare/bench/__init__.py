@@ -1,0 +1,1 @@
+"""What the layers cost: projection, lifting layer and whole training step beside the others."""

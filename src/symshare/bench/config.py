@@ -1,0 +1,67 @@
+"""How long and on what a bench runs, as plain dataclasses: importing them does not import torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["BenchConfig", "Plot"]
+
+_FORMS: dict[str, Literal["svg", "png"]] = {".svg": "svg", ".png": "png"}
+
+
+@dataclass(frozen=True)
+class BenchConfig:
+    """How long and on what a bench runs.
+
+    Attributes:
+        rounds: most rounds of each case; every contender is timed once in a round.
+        seconds: time after which a case starts no further round [s]. One round always runs.
+        threads: CPU threads of torch; None leaves them as they are.
+        seed: of everything random.
+        device: as in `torch.device`, for example "cpu" or "cuda".
+    """
+
+    rounds: int = 20
+    seconds: float = 30.0
+    threads: int | None = None
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no bench can have."""
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+        if not self.seconds > 0:
+            raise ValueError(f"seconds must be positive, got {self.seconds}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads must be at least 1, got {self.threads}")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A file to draw into, refused before anything is measured if it cannot be.
+
+    Attributes:
+        path: ends in .svg or .png, in a folder that exists.
+
+    >>> Plot(Path("cost.SVG")).form
+    'svg'
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        """Refuse what would fail only when everything is measured."""
+        if self.path.suffix.lower() not in _FORMS:
+            raise ValueError(f"plot must end in {' or '.join(_FORMS)}, got {self.path}")
+        if not self.path.parent.is_dir():
+            raise ValueError(f"plot: there is no folder {self.path.parent}; make it first")
+        if self.path.is_dir():
+            raise ValueError(f"plot: {self.path} is a folder; name a file")
+
+    @property
+    def form(self) -> Literal["svg", "png"]:
+        """Of the file, by its extension."""
+        return _FORMS[self.path.suffix.lower()]

@@ -1,0 +1,284 @@
+"""`symshare bench sinkhorn`: the projection and its gradient, beside the published way."""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from symshare.bench import published, truth
+from symshare.bench.config import BenchConfig
+from symshare.bench.rows import Recorder, Row, ratios
+from symshare.bench.timing import Contender, interleaved, saved_bytes, session
+from symshare.representations import Sinkhorn, shared
+from symshare.sinkhorn import marginal_error
+
+__all__ = ["near_permutations", "rows"]
+
+SIZES = ((4, 25), (4, 100), (4, 196), (8, 392))
+"""(G, D) of the timed steps; the last is also asked for its memory."""
+
+POSITIONS = (25, 100, 196)
+"""D of the gradients that are compared with the converged one."""
+
+TRAINING_SIZES = ((4, 25), (4, 100))
+
+TRAINING_STEPS = 600
+"""Enough for Adam to move a logit by 6, which takes R from one permutation to another."""
+
+LR = 1e-2
+ENTROPY = 1e-2
+NORM = 1e-2
+SETTLING_STEPS, SETTLING_LR = 20, 1e-4
+PUBLISHED, OURS = "published way", "ours"
+
+
+def rows(
+    config: BenchConfig,
+    sizes: Sequence[tuple[int, int]] = SIZES,
+    positions: Sequence[int] = POSITIONS,
+    training_sizes: Sequence[tuple[int, int]] = TRAINING_SIZES,
+    training_steps: int = TRAINING_STEPS,
+) -> Iterator[Row]:
+    """Every number as it is taken, the summary last.
+
+    A step is a forward pass to R, a loss that is linear in R, both penalties, and the backward
+    pass. Between steps the logits move by 0.01 each, as Adam moves them.
+
+    Args:
+        config: how long and on what.
+        sizes: (G, D) of the timed steps.
+        positions: D of the gradients.
+        training_sizes: (G, D) of the training runs.
+        training_steps: length of each.
+    """
+    with session(config) as device:
+        recorder = Recorder("sinkhorn", device)
+        speedup: dict[str, dict[str, float]] = {regime: {} for regime in _REGIMES}
+        for size in sizes:
+            for regime, draw in _REGIMES.items():
+                *timed, ratio = _steps(recorder, config, device, regime, draw(*size))
+                yield from timed
+                yield ratio
+                speedup[regime]["x".join(map(str, size))] = ratio["median"]
+        *memory, memory_ratio = _memory(recorder, device, near_permutations(*sizes[-1]))
+        yield from memory
+        yield memory_ratio
+        gradient_errors = []
+        for D in positions:
+            for name, draw in _GRADIENT_REGIMES.items():
+                row = _gradient(recorder, device, f"4x{D} {name}", draw(D))
+                gradient_errors.append(row["max"])
+                yield row
+        for size in training_sizes:
+            yield _training(recorder, device, near_permutations(*size), training_steps)
+        yield {
+            "summary": True,
+            "speedup": speedup["near permutations"],
+            "speedup_init": speedup["initialisation"],
+            "memory_ratio": memory_ratio["median"],
+            "grad_error_max": max(gradient_errors),
+        }
+
+
+def near_permutations(group_size: int, positions: int) -> Tensor:
+    """Logits [G, D, D] of stacks with a second singular value of about .97.
+
+    >>> 0.95 < truth.second_singular_value(truth.project(near_permutations(1, 25))).item() < 0.99
+    True
+    """
+    return _sharpened(group_size, positions, math.log(positions * 0.965 / 0.035))
+
+
+def _sharpened(group_size: int, positions: int, sharpness: float) -> Tensor:
+    """Uniform noise with `sharpness` added on a random permutation."""
+    eye = torch.eye(positions)
+    permutations = torch.stack([eye[torch.randperm(positions)] for _ in range(group_size)])
+    return torch.rand(group_size, positions, positions) + sharpness * permutations
+
+
+_REGIMES: dict[str, Callable[[int, int], Tensor]] = {
+    "near permutations": near_permutations,
+    "initialisation": lambda G, D: torch.rand(G, D, D),
+}
+_GRADIENT_REGIMES: dict[str, Callable[[int], Tensor]] = {
+    "rand01": lambda D: torch.rand(4, D, D),
+    "randn*2": lambda D: 2 * torch.randn(4, D, D),
+    "perm5": lambda D: _sharpened(4, D, 5.0),
+    "perm8": lambda D: _sharpened(4, D, 8.0),
+    "perm10": lambda D: _sharpened(4, D, 10.0),
+}
+
+
+def _representation(logits: Tensor, device: torch.device) -> Sinkhorn:
+    """Our module in training mode, with these logits."""
+    group_size, positions, _ = logits.shape
+    representation = Sinkhorn(group_size, positions, anchor=False).to(device)
+    with torch.no_grad():
+        representation.logits.copy_(logits)
+    return representation.train()
+
+
+def _move(logits: Tensor, generator: torch.Generator, length: float = LR) -> None:
+    """A step of this length for every logit in a random direction; the old gradient goes."""
+    signs = torch.rand(logits.shape, generator=generator, device=logits.device) < 0.5
+    with torch.no_grad():
+        logits.add_(torch.where(signs, length, -length))
+    logits.grad = None
+
+
+class _Published:
+    """One step of the published way."""
+
+    name = PUBLISHED
+
+    def __init__(self, logits: Tensor, cotangent: Tensor):
+        self.logits = nn.Parameter(logits.to(cotangent))
+        self.cotangent = cotangent
+
+    def project(self) -> Tensor:
+        return published.project(self.logits)
+
+    def loss(self) -> Tensor:
+        R = published.project(self.logits)
+        entropy, norm = published.penalties(self.logits)
+        return (R * self.cotangent).sum() + ENTROPY * entropy + NORM * norm
+
+
+class _Ours:
+    """One step of ours."""
+
+    name = OURS
+
+    def __init__(self, logits: Tensor, cotangent: Tensor):
+        self.project = _representation(logits, cotangent.device)
+        self.logits = self.project.logits
+        self.cotangent = cotangent
+
+    def loss(self) -> Tensor:
+        with shared(self.project):
+            R = self.project()
+            penalties = self.project.penalties()
+        linear = (R * self.cotangent).sum()
+        return linear + ENTROPY * penalties["entropy"] + NORM * penalties["norm"]
+
+
+def _steps(
+    recorder: Recorder, config: BenchConfig, device: torch.device, regime: str, logits: Tensor
+) -> Iterator[Row]:
+    """Rows of one size and regime, the ratio last."""
+    case = f"{len(logits)}x{logits.shape[-1]}"
+    cotangent = torch.randn(logits.shape).to(device)
+    ways = [_Published(logits, cotangent), _Ours(logits, cotangent)]
+    contenders = {way.name: _contender(way, config.seed, device) for way in ways}
+    times = interleaved(contenders, config, device)
+    more = {"size": case, "regime": regime}
+    for way in ways:
+        R = way.project()
+        second = truth.second_singular_value(truth.project(way.logits.cpu()))
+        yield recorder.row(
+            "step: forward, penalties, backward",
+            f"{case} {regime}",
+            way.name,
+            "s",
+            times[way.name],
+            second_singular_value=second.median().item(),
+            marginal_error=marginal_error(R).item(),
+            **more,
+        )
+    yield recorder.row(
+        "step, ratio within rounds",
+        f"{case} {regime}",
+        f"{PUBLISHED} / {OURS}",
+        "1",
+        ratios(times[PUBLISHED], times[OURS]),
+        **more,
+    )
+
+
+def _contender(way: _Published | _Ours, seed: int, device: torch.device) -> Contender:
+    generator = torch.Generator(device).manual_seed(seed)
+    return Contender(lambda: way.loss().backward(), lambda: _move(way.logits, generator))
+
+
+def _memory(recorder: Recorder, device: torch.device, logits: Tensor) -> Iterator[Row]:
+    """Rows of what each way keeps for the backward pass, the ratio last."""
+    case = f"{len(logits)}x{logits.shape[-1]} near permutations"
+    cotangent = torch.randn(logits.shape).to(device)
+    generator = torch.Generator(device).manual_seed(0)
+    saved = []
+    for way in (_Published(logits, cotangent), _Ours(logits, cotangent)):
+        for _ in range(2):  # the second step is like all later ones
+            _move(way.logits, generator)
+            kept = saved_bytes(way.loss, beside=(way.logits, cotangent))
+        saved.append(kept)
+        yield recorder.row("kept for the backward pass", case, way.name, "bytes", [kept])
+    yield recorder.row(
+        "kept for the backward pass, ratio",
+        case,
+        f"{PUBLISHED} / {OURS}",
+        "1",
+        ratios(saved[:1], saved[1:]),
+    )
+
+
+def _gradient(recorder: Recorder, device: torch.device, case: str, logits: Tensor) -> Row:
+    """Relative error of our gradient, matrix by matrix, a step of Adam away from settled logits.
+
+    Short steps let the potentials settle first, as a training run does.
+    """
+    representation = _representation(logits, device)
+    generator = torch.Generator(device).manual_seed(0)
+    for _ in range(SETTLING_STEPS):
+        representation()
+        _move(representation.logits, generator, SETTLING_LR)
+    _move(representation.logits, generator)
+    cotangent = torch.randn(logits.shape).to(device)
+    R = representation()
+    (R * cotangent).sum().backward()
+    assert representation.logits.grad is not None
+    exact = truth.project(representation.logits.cpu())
+    expected = truth.gradient(exact, cotangent.cpu())
+    difference = representation.logits.grad.cpu().double() - expected
+    errors = (difference.norm(dim=(-2, -1)) / expected.norm(dim=(-2, -1))).tolist()
+    return recorder.row(
+        "relative error of the gradient, by matrix",
+        case,
+        OURS,
+        "1",
+        errors,
+        max=max(errors),
+        second_singular_value=truth.second_singular_value(exact).median().item(),
+        marginal_error=marginal_error(R).item(),
+    )
+
+
+def _training(recorder: Recorder, device: torch.device, logits: Tensor, steps: int) -> Row:
+    """Marginal error of R in every step of a run from near permutations to other ones."""
+    group_size, positions, _ = logits.shape
+    representation = _representation(logits, device)
+    x = torch.randn(positions, 64)
+    targets = torch.stack([x[torch.randperm(positions)] for _ in range(group_size)]).to(device)
+    x = x.to(device)
+    optimizer = torch.optim.Adam(representation.parameters(), lr=LR)
+    errors, losses = [], []
+    for _ in range(steps):
+        R = representation()
+        loss = (R @ x - targets).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        errors.append(marginal_error(R.detach()))
+        losses.append(loss.detach())
+    values = torch.stack(errors).tolist()
+    return recorder.row(
+        "marginal error of R during training, by step",
+        f"{group_size}x{positions}",
+        OURS,
+        "1",
+        values,
+        max=max(values),
+        loss_first=losses[0].item(),
+        loss_last=statistics.fmean(loss.item() for loss in losses[-10:]),
+    )

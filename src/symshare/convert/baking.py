@@ -1,0 +1,149 @@
+"""A network with shared weights, written out as a plain one."""
+
+import copy
+from dataclasses import dataclass
+from typing import overload
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from symshare.convert.constants import Constant
+from symshare.convert.folding import foldable
+from symshare.convert.networks import is_known_network, plain_network
+from symshare.convert.plain import LAYERS, plain
+from symshare.convert.snapping import snap
+from symshare.representations import Measure, Representation
+
+__all__ = ["BakeReport", "bake", "is_plain"]
+
+
+@dataclass(frozen=True)
+class BakeReport:
+    """What baking did to the accuracy.
+
+    Attributes:
+        accuracy_before: share of samples the network classifies rightly in eval mode.
+        accuracy_after: the same of the baked network.
+        samples: number of samples.
+    """
+
+    accuracy_before: float
+    accuracy_after: float
+    samples: int
+
+
+@overload
+def bake(model: nn.Module, *, hard: bool = False, data: None = None) -> nn.Module: ...
+@overload
+def bake(
+    model: nn.Module, *, hard: bool = False, data: tuple[Tensor, Tensor]
+) -> tuple[nn.Module, BakeReport]: ...
+def bake(
+    model: nn.Module,
+    *,
+    hard: bool = False,
+    data: tuple[Float[Tensor, "N ..."], Int[Tensor, " N"]] | None = None,
+) -> nn.Module | tuple[nn.Module, BakeReport]:
+    """A copy of a network in which every layer of symshare is a plain one of `torch.nn`.
+
+    The expanded kernels R theta become ordinary weights, so the copy costs what a plain network
+    of its width costs, and computes what the network computes in eval mode, up to rounding.
+    Shapes between the layers stay [B, C, G, ...], so user code around them runs unchanged.
+    A batch norm that alone reads a convolution, as far as the forward pass shows, is folded into
+    it. Norms and means over the group that `torch.nn` does not have become small constant modules
+    of `symshare.convert`. A whole `GroupCNN` becomes one `nn.Sequential`.
+
+    Args:
+        model: any module that holds layers of symshare; it is left as it is.
+        hard: first move each learned, doubly stochastic R to the nearest permutations. This
+            changes what the network computes; `data` shows by how much.
+        data: samples x and their classes y, to measure the accuracy before and after; the
+            largest logit counts.
+
+    Returns:
+        The copy, in eval mode and sharing no memory with the model; with `data`, the copy and a
+        :class:`BakeReport`. Hooks on replaced layers are not copied.
+
+    Raises:
+        ValueError: if there is nothing to bake, if `hard` meets a learned R that is not doubly
+            stochastic, or if a subclass of a layer has a forward pass of its own.
+
+    >>> from symshare import Fixed, LiftConv2d, groups
+    >>> bake(nn.Sequential(LiftConv2d(1, 2, 3, Fixed(groups.rotations(4))), nn.ReLU()))
+    Sequential(
+      (0): Sequential(
+        (0): Conv2d(1, 8, kernel_size=(3, 3), stride=(1, 1))
+        (1): Unflatten(dim=1, unflattened_size=(2, 4))
+      )
+      (1): ReLU()
+    )
+    """
+    if is_plain(model):
+        raise ValueError(
+            f"bake: nothing to bake: {type(model).__name__} holds no layer of symshare; is it "
+            "baked already?"
+        )
+    with torch.inference_mode(False), torch.no_grad():
+        settled = copy.deepcopy(model)
+        settled.eval()  # where a learned R is projected to convergence
+        before = None if data is None else _accuracy(settled, *data)
+        if hard:
+            snap(settled)
+        baked = _written_out(settled)
+        if data is None or before is None:
+            return baked
+        return baked, BakeReport(before, _accuracy(baked, *data), len(data[0]))
+
+
+def is_plain(model: nn.Module) -> bool:
+    """Whether a network holds no layer of symshare.
+
+    >>> is_plain(nn.ReLU())
+    True
+    """
+    return not any(isinstance(module, LAYERS) for module in model.modules())
+
+
+def _written_out(model: nn.Module) -> nn.Module:
+    """A copy with every layer replaced, wherever it is referred to."""
+    folded = foldable(model)
+    replaced = _constants(model)
+    for module in model.modules():
+        if is_known_network(module):
+            replaced[module] = plain_network(module, folded)
+        elif isinstance(module, LAYERS):
+            replaced[module] = plain(module, folded.get(module))
+    replaced.update((norm, nn.Identity()) for norm in folded.values())
+    baked = copy.deepcopy(model, {id(old): new for old, new in replaced.items()})
+    baked.eval()
+    return baked
+
+
+def _constants(model: nn.Module) -> dict[nn.Module, nn.Module]:
+    """What representations and measures return, where the user's modules hold them."""
+    users = (m for m in model.modules() if not isinstance(m, (*LAYERS, Representation)))
+    held = {child for user in users for child in user.children()}
+    constants: dict[nn.Module, nn.Module] = {}
+    for module in held:
+        if isinstance(module, Measure):
+            constants[module] = Constant(module())
+        elif isinstance(module, Representation):
+            bound = module.positions is not None
+            constants[module] = Constant(module().clone()) if bound else nn.Identity()
+    return constants
+
+
+def _accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 256) -> float:
+    """Share of samples whose largest logit is that of their class."""
+    if len(x) != len(y) or len(x) == 0:
+        raise ValueError(
+            f"bake: data needs as many samples as classes and at least one, got {len(x)} and "
+            f"{len(y)}"
+        )
+    device = next((p.device for p in model.parameters()), x.device)
+    right = sum(
+        int((model(some.to(device)).argmax(-1) == classes.to(device)).sum())
+        for some, classes in zip(x.split(batch), y.split(batch), strict=True)
+    )
+    return right / len(x)

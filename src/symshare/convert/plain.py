@@ -1,0 +1,187 @@
+"""Each layer of symshare as plain modules with the same input, output and shapes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from symshare.convert.constants import Affine, GroupMean, Standardise
+from symshare.convert.norms import channel_map
+from symshare.layers import (
+    GroupBatchNorm,
+    GroupInstanceNorm,
+    GroupLayerNorm,
+    GroupLinear,
+    GroupPool,
+)
+from symshare.layers.convolution import Convolution
+from symshare.representations import Measure
+
+__all__ = ["LAYERS", "filled", "group_weights", "plain", "plain_convolution"]
+
+LAYERS = (
+    Convolution,
+    GroupBatchNorm,
+    GroupInstanceNorm,
+    GroupLayerNorm,
+    GroupLinear,
+    GroupPool,
+)
+"""Every kind of layer that is replaced."""
+
+_CONVOLUTIONS = {
+    (1, False): nn.Conv1d,
+    (2, False): nn.Conv2d,
+    (3, False): nn.Conv3d,
+    (1, True): nn.ConvTranspose1d,
+    (2, True): nn.ConvTranspose2d,
+    (3, True): nn.ConvTranspose3d,
+}
+
+_ZERO_PADS: dict[int, Callable[[Any], nn.Module]] = {
+    1: nn.ZeroPad1d,
+    2: nn.ZeroPad2d,
+    3: nn.ZeroPad3d,
+}
+
+
+def plain(layer: nn.Module, norm: nn.Module | None = None) -> nn.Module:
+    """The plain modules for a layer of symshare.
+
+    Args:
+        layer: in eval mode, so that a learned R is converged.
+        norm: a batch norm to fold into a convolution.
+
+    Raises:
+        ValueError: for a subclass whose forward pass is not the layer's.
+    """
+    if not type(layer).forward.__module__.startswith("symshare."):
+        raise ValueError(
+            f"bake: {type(layer).__name__} has a forward pass of its own, which is not known to "
+            "be that of the layer it derives from; hold the layer as a submodule instead"
+        )
+    if isinstance(layer, Convolution):
+        return _drop_in(layer, norm)
+    return next(rule for kind, rule in _RULES.items() if isinstance(layer, kind))(layer)
+
+
+def plain_convolution(layer: Convolution, norm: nn.Module | None = None) -> nn.Module:
+    """The convolution of a layer on maps [B, I*K, ...] to [B, O*G, ...] without a group axis."""
+    kernel = layer.kernel()
+    G = layer.representation.group_size
+    bias = None if layer.bias is None else layer.bias.repeat_interleave(G)
+    if norm is not None:
+        kernel, bias = _fold(layer, kernel, bias, norm)
+    inputs = kernel.shape[0] if layer.transposed else kernel.shape[1] * layer.groups
+    names = ["stride", "padding", "padding_mode", "dilation", "groups"]
+    options = {name: getattr(layer, name) for name in names}
+    if layer.transposed:
+        options["output_padding"] = layer.output_padding
+    uneven = layer.padding == "same" and not layer.geometry.centred
+    if uneven and layer.padding_mode == "zeros":
+        options["padding"] = 0  # torch pads too, but warns about it
+    kind = _CONVOLUTIONS[layer.dims, layer.transposed]
+    sizes = (inputs, layer.out_channels * G, layer.kernel_size)
+    convolution = filled(kind, sizes, kernel, bias, **options)
+    if options["padding"] == layer.padding:
+        return convolution
+    # Padding counts from the last axis.
+    margins = [n for pair in reversed(layer.geometry.margins) for n in pair]
+    return nn.Sequential(_ZERO_PADS[layer.dims](tuple(margins)), convolution)
+
+
+def filled(
+    kind: type[nn.Module],
+    sizes: tuple[Any, ...],
+    weight: Tensor,
+    bias: Tensor | None,
+    **options: Any,
+) -> Any:
+    """A module of `torch.nn` with copies of these parameters; draws no random numbers."""
+    module: Any = nn.utils.skip_init(
+        kind,
+        *sizes,
+        bias=bias is not None,
+        device=weight.device,
+        dtype=weight.dtype,
+        **options,
+    )
+    assert module.weight.shape == weight.shape, (module.weight.shape, weight.shape)
+    with torch.no_grad():
+        module.weight.copy_(weight)
+        if bias is not None:
+            module.bias.copy_(bias)
+    return module
+
+
+def group_weights(gate: Measure | None) -> Tensor | None:
+    """Weights [G] of the mean over the group that sum to one; None weighs all alike."""
+    if gate is None:
+        return None
+    measure = gate()
+    return measure / measure.sum()
+
+
+def _drop_in(layer: Convolution, norm: nn.Module | None) -> nn.Module:
+    convolution = plain_convolution(layer, norm)
+    split = nn.Unflatten(1, (layer.out_channels, layer.representation.group_size))
+    if layer.lifting:
+        return nn.Sequential(convolution, split)
+    return nn.Sequential(nn.Flatten(1, 2), convolution, split)
+
+
+def _fold(
+    layer: Convolution, kernel: Tensor, bias: Tensor | None, norm: nn.Module
+) -> tuple[Tensor, Tensor]:
+    """Kernel and bias [O*G] that include the batch norm over O behind the layer."""
+    G = layer.representation.group_size
+    scale, shift = (x.repeat_interleave(G) for x in channel_map(norm))
+    taps = (1,) * layer.dims
+    if layer.transposed:  # [groups * inputs, outputs of one group, ...]
+        blocks = kernel.double().unflatten(0, (layer.groups, -1))
+        folded = (blocks * scale.view(layer.groups, 1, -1, *taps)).flatten(0, 1)
+    else:
+        folded = kernel.double() * scale.view(-1, 1, *taps)
+    if bias is not None:
+        shift = shift + bias.double() * scale
+    return folded.to(kernel.dtype), shift.to(kernel.dtype)
+
+
+def _linear(layer: GroupLinear) -> nn.Module:
+    O, G, I, D = layer.kernel().shape
+    weight = layer.kernel().permute(1, 0, 3, 2).reshape(G * O, D * I)
+    bias = None if layer.bias is None else layer.bias.repeat(G)
+    linear = filled(nn.Linear, (D * I, G * O), weight, bias)
+    return nn.Sequential(nn.Flatten(1, 2), linear, nn.Unflatten(1, (G, O)))
+
+
+def _batch_norm(layer: GroupBatchNorm) -> nn.Module:
+    if layer.running_mean is None or layer.running_var is None:
+        raise ValueError(
+            "bake: GroupBatchNorm(track_running_stats=False) normalises by the batch at hand, so "
+            "it is no constant; use GroupInstanceNorm, or track statistics"
+        )
+    scale, shift = channel_map(layer)
+    return Affine(scale.to(layer.running_var.dtype), shift.to(layer.running_var.dtype))
+
+
+def _pool(layer: GroupPool) -> nn.Module:
+    return GroupMean(group_weights(layer.gate))
+
+
+def _layer_norm(layer: GroupLayerNorm) -> nn.Module:
+    return Standardise(group_weights(layer.gate), across_channels=True, eps=layer.eps)
+
+
+def _instance_norm(layer: GroupInstanceNorm) -> nn.Module:
+    return Standardise(group_weights(layer.gate), across_channels=False, eps=layer.eps)
+
+
+_RULES: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    GroupBatchNorm: _batch_norm,
+    GroupLinear: _linear,
+    GroupPool: _pool,
+    GroupLayerNorm: _layer_norm,
+    GroupInstanceNorm: _instance_norm,
+}

@@ -1,0 +1,395 @@
+"""The layers as pure functions of tensors: R and theta to a kernel, then a convolution.
+
+Every function works under `torch.func`, `torch.compile` and `torch.export`. The number of spatial
+axes is the length of `kernel_size`. The layers are these functions with parameters of their own.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from symshare.layers.geometry import Geometry, Size
+from symshare.representations.expansion import expand
+
+__all__ = [
+    "contract",
+    "convolve",
+    "expand",
+    "group_conv",
+    "group_conv_transpose",
+    "group_linear",
+    "lift_conv",
+    "lift_conv_transpose",
+    "weight",
+]
+
+_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+_CONV_TRANSPOSE = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def weight(
+    W: Float[Tensor, "O G I D"], geometry: Geometry, measure: Float[Tensor, " K"] | None = None
+) -> Float[Tensor, "A C *k"]:
+    """Expanded weights in the layout of torch's convolutions, the measure multiplied in.
+
+    Args:
+        W: expanded weights [O, G, I/groups, D], D = K * P with P fast (K = 1 when lifting).
+        geometry: options of the convolution.
+        measure: weights of the K input elements; None means all ones.
+
+    Returns:
+        [O*G, I/groups*K, *kernel_size], or [I*K, O/groups*G, *kernel_size] when transposed; the
+        group indices are the fast ones.
+
+    >>> weight(torch.ones(8, 4, 3, 9), Geometry.read("doc", 2, kernel_size=3)).shape
+    torch.Size([32, 3, 3, 3])
+    """
+    W = W.unflatten(-1, (-1, *geometry.kernel_size))
+    if measure is not None:
+        W = W * measure.reshape(-1, *(1,) * geometry.dims)
+    if not geometry.transposed:
+        return W.flatten(0, 1).flatten(1, 2)
+    W = W.unflatten(0, (geometry.groups, -1))
+    return W.movedim((3, 4), (1, 2)).flatten(0, 2).flatten(1, 2)
+
+
+def convolve(
+    f: Float[Tensor, "B I *space"],
+    W: Float[Tensor, "O G J D"],
+    bias: Float[Tensor, " O"] | None,
+    geometry: Geometry,
+    measure: Float[Tensor, " K"] | None = None,
+) -> Float[Tensor, "B O G *out"]:
+    """Convolve with expanded weights; every convolution of the library ends here.
+
+    Args:
+        f: images [B, I, *space], or maps [B, I, K, *space].
+        W: expanded weights [O, G, I/groups, D].
+        bias: one number for each output channel, shared over G.
+        geometry: options of the convolution.
+        measure: weights of the K input elements.
+    """
+    O, G = W.shape[:2]
+    if f.ndim > 2 + geometry.dims:
+        f = f.flatten(1, 2)
+    kernel = weight(W, geometry, measure)
+    bias = None if bias is None else bias.repeat_interleave(G)
+    padding = [before for before, _ in geometry.margins]
+    stride, dilation, groups = geometry.stride, geometry.dilation, geometry.groups
+    if geometry.transposed:
+        extra = geometry.output_padding
+        transpose = _CONV_TRANSPOSE[geometry.dims]
+        y = transpose(f, kernel, bias, stride, padding, extra, groups, dilation)
+    else:
+        if geometry.padding_mode != "zeros" or not geometry.centred:
+            f = _pad(f, geometry)
+            padding = 0
+        y = _CONV[geometry.dims](f, kernel, bias, stride, padding, dilation, groups)
+    return y.unflatten(1, (O, G))
+
+
+def contract(
+    x: Float[Tensor, "B D I"], W: Float[Tensor, "O G I D"], bias: Float[Tensor, " O"] | None = None
+) -> Float[Tensor, "B G O"]:
+    """Apply expanded weights to vectors over D positions."""
+    y = torch.einsum("ogid,bdi->bgo", W, x)
+    return y if bias is None else y + bias
+
+
+def lift_conv(
+    f: Float[Tensor, "B I *space"],
+    theta: Float[Tensor, "O J P"],
+    R: Float[Tensor, "G P P"],
+    bias: Float[Tensor, " O"] | None = None,
+    *,
+    kernel_size: Sequence[int],
+    stride: Size = 1,
+    padding: Size | str = 0,
+    padding_mode: str = "zeros",
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Float[Tensor, "B O G *out"]:
+    r"""Lifting convolution, from images to maps on G elements.
+
+    .. math:: (k \star f)(x, g) = \sum_{x'} [R_g \theta](x' - x) f(x')
+
+    Eq. (4) of arXiv:2412.04594.
+
+    Args:
+        f: images [B, I, *space].
+        theta: base weights [O, I/groups, P].
+        R: stack [G, P, P] on the P kernel positions.
+        bias: [O], shared over G.
+        kernel_size: one length for each spatial axis; their product is P.
+        stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
+        padding: pixels added on both sides, "same" or "valid".
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        dilation: distance of neighbouring taps.
+        groups: blocks of channels that do not see each other.
+
+    Raises:
+        ValueError: if shapes or options do not fit.
+
+    >>> f, theta, R = torch.ones(2, 3, 9, 9), torch.ones(8, 3, 25), torch.ones(4, 25, 25)
+    >>> lift_conv(f, theta, R, kernel_size=(5, 5)).shape
+    torch.Size([2, 8, 4, 5, 5])
+    """
+    geometry = Geometry.read(
+        "lift_conv",
+        len(kernel_size),
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        padding_mode=padding_mode,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _lift("lift_conv", f, theta, R, bias, geometry)
+
+
+def group_conv(
+    f: Float[Tensor, "B I K *space"],
+    theta: Float[Tensor, "O J D"],
+    R: Float[Tensor, "G D D"],
+    bias: Float[Tensor, " O"] | None = None,
+    *,
+    kernel_size: Sequence[int],
+    measure: Float[Tensor, " K"] | None = None,
+    stride: Size = 1,
+    padding: Size | str = 0,
+    padding_mode: str = "zeros",
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Float[Tensor, "B O G *out"]:
+    r"""Group convolution, from maps on K elements to maps on G elements.
+
+    .. math:: (k \star f)(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x' - x) f(x', h)
+
+    Eq. (2) of arXiv:2412.04594.
+
+    Args:
+        f: maps [B, I, K, *space].
+        theta: base weights [O, I/groups, K*P], P fast.
+        R: stack [G, K*P, K*P].
+        bias: [O], shared over G.
+        kernel_size: one length for each spatial axis; their product is P.
+        measure: weights of the K input elements; None means all ones.
+        stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
+        padding: pixels added on both sides, "same" or "valid".
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        dilation: distance of neighbouring taps.
+        groups: blocks of channels that do not see each other.
+
+    Raises:
+        ValueError: if shapes or options do not fit.
+
+    >>> f, theta, R = torch.ones(2, 3, 4, 9), torch.ones(8, 3, 12), torch.ones(4, 12, 12)
+    >>> group_conv(f, theta, R, kernel_size=(3,), padding=1).shape
+    torch.Size([2, 8, 4, 9])
+    """
+    geometry = Geometry.read(
+        "group_conv",
+        len(kernel_size),
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        padding_mode=padding_mode,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _group("group_conv", f, theta, R, bias, geometry, measure)
+
+
+def lift_conv_transpose(
+    f: Float[Tensor, "B I *space"],
+    theta: Float[Tensor, "O J P"],
+    R: Float[Tensor, "G P P"],
+    bias: Float[Tensor, " O"] | None = None,
+    *,
+    kernel_size: Sequence[int],
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Float[Tensor, "B O G *out"]:
+    r"""Transposed lifting convolution: every pixel x' of f stamps the kernels R_g theta.
+
+    .. math:: y(x, g) = \sum_{x'} [R_g \theta](x - s x') f(x')
+
+    with stride s. Transposed as in Section 4 of arXiv:1603.07285.
+
+    Args:
+        f: images [B, I, *space].
+        theta: base weights [O, I/groups, P].
+        R: stack [G, P, P] on the P kernel positions.
+        bias: [O], shared over G.
+        kernel_size: one length for each spatial axis; their product is P.
+        stride: distance of the stamped kernels; all options are those of
+            `torch.nn.ConvTranspose2d`.
+        padding: pixels cut off on both sides of the output.
+        output_padding: pixels added on one side of the output.
+        dilation: distance of neighbouring taps.
+        groups: blocks of channels that do not see each other.
+
+    Raises:
+        ValueError: if shapes or options do not fit.
+
+    >>> f, theta, R = torch.ones(2, 3, 5, 5), torch.ones(8, 3, 4), torch.ones(4, 4, 4)
+    >>> lift_conv_transpose(f, theta, R, kernel_size=(2, 2), stride=2).shape
+    torch.Size([2, 8, 4, 10, 10])
+    """
+    geometry = Geometry.read(
+        "lift_conv_transpose",
+        len(kernel_size),
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+        transposed=True,
+    )
+    return _lift("lift_conv_transpose", f, theta, R, bias, geometry)
+
+
+def group_conv_transpose(
+    f: Float[Tensor, "B I K *space"],
+    theta: Float[Tensor, "O J D"],
+    R: Float[Tensor, "G D D"],
+    bias: Float[Tensor, " O"] | None = None,
+    *,
+    kernel_size: Sequence[int],
+    measure: Float[Tensor, " K"] | None = None,
+    stride: Size = 1,
+    padding: Size = 0,
+    output_padding: Size = 0,
+    dilation: Size = 1,
+    groups: int = 1,
+) -> Float[Tensor, "B O G *out"]:
+    r"""Transposed group convolution, from maps on K elements to maps on G elements.
+
+    .. math:: y(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x - s x') f(x', h)
+
+    with stride s. Transposed as in Section 4 of arXiv:1603.07285.
+
+    Args:
+        f: maps [B, I, K, *space].
+        theta: base weights [O, I/groups, K*P], P fast.
+        R: stack [G, K*P, K*P].
+        bias: [O], shared over G.
+        kernel_size: one length for each spatial axis; their product is P.
+        measure: weights of the K input elements; None means all ones.
+        stride: distance of the stamped kernels; all options are those of
+            `torch.nn.ConvTranspose2d`.
+        padding: pixels cut off on both sides of the output.
+        output_padding: pixels added on one side of the output.
+        dilation: distance of neighbouring taps.
+        groups: blocks of channels that do not see each other.
+
+    Raises:
+        ValueError: if shapes or options do not fit.
+
+    >>> f, theta, R = torch.ones(2, 3, 4, 5), torch.ones(8, 3, 8), torch.ones(4, 8, 8)
+    >>> group_conv_transpose(f, theta, R, kernel_size=(2,), stride=2).shape
+    torch.Size([2, 8, 4, 10])
+    """
+    geometry = Geometry.read(
+        "group_conv_transpose",
+        len(kernel_size),
+        kernel_size=kernel_size,
+        stride=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+        transposed=True,
+    )
+    return _group("group_conv_transpose", f, theta, R, bias, geometry, measure)
+
+
+def group_linear(
+    x: Float[Tensor, "B D I"],
+    theta: Float[Tensor, "O I D"],
+    R: Float[Tensor, "G D D"],
+    bias: Float[Tensor, " O"] | None = None,
+) -> Float[Tensor, "B G O"]:
+    r"""Linear layer W = R theta on vectors over D positions.
+
+    .. math:: y[b, g, o] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, d, i] + \beta_o
+
+    Eq. (5) of arXiv:2412.04594, with channels.
+
+    Args:
+        x: vectors [B, D, I].
+        theta: base weights [O, I, D].
+        R: stack [G, D, D].
+        bias: [O], shared over G.
+
+    Raises:
+        ValueError: if shapes do not fit.
+
+    >>> group_linear(torch.ones(2, 6, 1), torch.ones(3, 1, 6), torch.ones(4, 6, 6)).shape
+    torch.Size([2, 4, 3])
+    """
+    check_vectors("group_linear", x, theta.shape[-1], theta.shape[1])
+    return contract(x, expand(R, theta), bias)
+
+
+def check_vectors(who: str, x: Tensor, positions: int, channels: int) -> None:
+    """Refuse a tensor that is no [B, positions, channels]."""
+    if x.ndim != 3 or x.shape[1:] != (positions, channels):
+        raise ValueError(
+            f"{who}: expected vectors [B, {positions}, {channels}] (positions, then channels), "
+            f"got {tuple(x.shape)}; move the channels to the last axis, or change the layer"
+        )
+
+
+def _lift(
+    who: str, f: Tensor, theta: Tensor, R: Tensor, bias: Tensor | None, geometry: Geometry
+) -> Tensor:
+    if theta.shape[-1] != geometry.taps:
+        raise ValueError(
+            f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, but a kernel of "
+            f"size {geometry.kernel_size} has {geometry.taps}; the last axis of theta is D"
+        )
+    channels = theta.shape[1] * geometry.groups
+    geometry.check_channels(who, channels, theta.shape[0])
+    geometry.check_input(who, f, channels)
+    return convolve(f, expand(R, theta), bias, geometry)
+
+
+def _group(
+    who: str,
+    f: Tensor,
+    theta: Tensor,
+    R: Tensor,
+    bias: Tensor | None,
+    geometry: Geometry,
+    measure: Tensor | None,
+) -> Tensor:
+    elements, rest = divmod(theta.shape[-1], geometry.taps)
+    if rest:
+        raise ValueError(
+            f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, which is no "
+            f"multiple of the {geometry.taps} taps of a kernel of size {geometry.kernel_size}; "
+            "the last axis of theta is K * P"
+        )
+    if measure is not None and measure.shape != (elements,):
+        raise ValueError(
+            f"{who}: expected a measure on {elements} input elements, got {tuple(measure.shape)}; "
+            "give one number for each"
+        )
+    channels = theta.shape[1] * geometry.groups
+    geometry.check_channels(who, channels, theta.shape[0])
+    geometry.check_input(who, f, channels, elements)
+    return convolve(f, expand(R, theta), bias, geometry, measure)
+
+
+def _pad(f: Tensor, geometry: Geometry) -> Tensor:
+    mode = "constant" if geometry.padding_mode == "zeros" else geometry.padding_mode
+    # F.pad counts from the last axis.
+    return F.pad(f, [n for pair in reversed(geometry.margins) for n in pair], mode)

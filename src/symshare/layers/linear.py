@@ -1,0 +1,68 @@
+"""The linear layer on vectors over a G-space."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from symshare.layers import functional
+from symshare.layers.weights import base_weights, check_representation, positions_of
+from symshare.representations import Representation
+from symshare.representations.state import Versioned
+
+__all__ = ["GroupLinear"]
+
+
+class GroupLinear(Versioned):
+    r"""Linear layer W = R theta on vectors over a G-space, without translation.
+
+    .. math:: y[b, g, o] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, d, i] + \beta_o
+
+    Eq. (5) of arXiv:2412.04594, with channels.
+
+    Args:
+        in_channels: I.
+        out_channels: O.
+        representation: the stack R [G, D, D] on the D positions of a vector.
+        bias: whether to add one number for each output channel, shared over G.
+
+    Raises:
+        TypeError: if the representation is not one.
+        ValueError: if it is not bound to D positions, or the input does not fit.
+
+    >>> import torch
+    >>> from symshare import Fixed, groups
+    >>> GroupLinear(1, 3, Fixed(groups.cyclic_shifts(12)))(torch.ones(2, 12, 1)).shape
+    torch.Size([2, 12, 3])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        representation: Representation,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__()
+        check_representation("GroupLinear", representation)
+        if representation.gate is not None:
+            raise ValueError(
+                "GroupLinear: it sums over no group, so a learned measure has nothing to weigh; "
+                "use Fixed or Sinkhorn, and give the gate to GroupPool"
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.representation = representation
+        self.theta, self.bias = base_weights(
+            out_channels, in_channels, positions_of(representation), bias
+        )
+
+    def kernel(self) -> Float[Tensor, "O G I D"]:
+        """Expanded weights R theta."""
+        return self.representation.expand(self.theta)
+
+    def forward(self, x: Float[Tensor, "B D I"]) -> Float[Tensor, "B G O"]:
+        functional.check_vectors("GroupLinear", x, self.theta.shape[-1], self.in_channels)
+        return functional.contract(x, self.kernel(), self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, bias={self.bias is not None}"

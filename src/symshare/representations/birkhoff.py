@@ -1,0 +1,272 @@
+"""Learned elements that are convex combinations of a dictionary of permutations."""
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from symshare.groups import Action
+from symshare.representations.base import (
+    Representation,
+    check_group_positions,
+    check_positions,
+)
+from symshare.representations.constant import Constant
+from symshare.representations.expansion import check_theta
+from symshare.representations.starts import near
+from symshare.sinkhorn import marginal_error
+from symshare.sinkhorn.inputs import at_least_float32, full_precision
+
+
+class Coefficients(nn.Module):
+    """Convex coefficients c [G, N]: each of G slots is a distribution over N elements.
+
+    Args:
+        group_size: G.
+        elements: N.
+        anchor: keep slot 0 at element 0, without parameters.
+        init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
+            U[0, 1).
+
+    >>> Coefficients(2, 2)()
+    tensor([[1.0000, 0.0000],
+            [0.0500, 0.9500]], grad_fn=<CatBackward0>)
+    """
+
+    def __init__(
+        self,
+        group_size: int,
+        elements: int,
+        anchor: bool = True,
+        init: Literal["sharp", "paper"] = "sharp",
+    ):
+        super().__init__()
+        self.anchor = anchor
+        if init == "paper":
+            logits = torch.rand(group_size - anchor, elements)
+        elif init == "sharp":
+            nearest = torch.eye(elements)[torch.arange(anchor, group_size) % elements]
+            logits = near(nearest)
+        else:
+            raise ValueError(f"Birkhoff: init must be 'sharp' or 'paper', got {init!r}")
+        self.logits = nn.Parameter(logits)
+
+    def forward(self) -> Float[Tensor, "G N"]:
+        c = at_least_float32(self.logits).softmax(-1)
+        if not self.anchor:
+            return c
+        first = nn.functional.pad(c.new_ones(1, 1), (0, c.shape[1] - 1))
+        return torch.cat([first, c])
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """Entropy of all slots together, in nats."""
+        logits = at_least_float32(self.logits)
+        # Finite slopes also where coefficients underflow.
+        return -(logits.softmax(-1) * logits.log_softmax(-1)).sum()
+
+
+class Birkhoff(Representation):
+    r"""Every slot g is a convex combination of N known permutations P_n.
+
+    .. math:: R_g = \sum_n c_{gn} P_n, \qquad c_g = \mathrm{softmax}(\mathrm{logits}_g)
+
+    Doubly stochastic to rounding, without iterations (Birkhoff's theorem read backwards), and an
+    exact permutation where a slot has settled on one element.
+
+    Built from a `Action` it serves lifting and group layers of every kernel size, and all
+    of them share the coefficients c [G, N]. In a group layer the input elements are the slots
+    themselves, K = G, so what a slot does to them follows from the coefficients:
+
+    .. math:: R_g = \sum_n c_{gn} \, (c A_n c^\top) \otimes B_n
+
+    with B_n the dictionary's action on the kernel and A_n its left multiplication. Read from
+    right to left: the weights of slot k are laid on the elements that k stands for, moved by n,
+    and read off where slot h stands. Where each slot has settled on an element of its own, this
+    is `Fixed` of those elements in that order: a subgroup gives its G-CNN, and where a product
+    leaves the chosen set nothing flows. Slots that settled on one element act alike. This stack
+    of a group layer is nonnegative, but doubly stochastic only where the dictionary is a group
+    and the columns of c sum to one or, where slots have settled, these are a group.
+
+    Args:
+        dictionary: a `Action`, or permutation matrices [N, D, D], which serve one kernel.
+        group_size: G, the number of slots; by default N.
+        anchor: keep slot 0 at element 0, the identity of a `Action`, without parameters.
+        init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
+            U[0, 1), so that every slot starts near the average over the dictionary.
+        coefficients: share these instead of starting new ones.
+
+    Raises:
+        ValueError: for sizes below 1 or that differ, an unknown `init`, or matrices that are no
+            permutations.
+
+    >>> from symshare import groups
+    >>> slots = Birkhoff(groups.dihedral(4), group_size=4)
+    >>> slots.coefficients().shape, slots.on_kernel((3, 3))().shape
+    (torch.Size([4, 8]), torch.Size([4, 9, 9]))
+    """
+
+    membership = "doubly stochastic"
+
+    def __init__(
+        self,
+        dictionary: Action | Float[Tensor, "N D D"],
+        group_size: int | None = None,
+        *,
+        anchor: bool = True,
+        init: Literal["sharp", "paper"] = "sharp",
+        coefficients: Coefficients | None = None,
+    ):
+        N = len(dictionary)
+        if min(N, N if group_size is None else group_size) < 1:
+            raise ValueError(
+                "Birkhoff: the dictionary and group_size must have at least 1 element, got "
+                f"{N} and group_size={group_size}"
+            )
+        if coefficients is None:
+            coefficients = Coefficients(N if group_size is None else group_size, N, anchor, init)
+        G, of = coefficients().shape
+        if of != N or group_size not in (None, G):
+            raise ValueError(
+                f"Birkhoff: coefficients of {G} slots over {of} elements, but the dictionary has "
+                f"{N} and group_size={group_size}; leave coefficients out to start new ones"
+            )
+        super().__init__(G)
+        self.coefficients = coefficients
+        self.action = dictionary if isinstance(dictionary, Action) else None
+        if isinstance(dictionary, Tensor):
+            sources = _sources(dictionary)
+        elif dictionary.domain is not None:
+            sources = _sources(dictionary.lift(dictionary.domain))
+        else:
+            sources = None
+        self.sources = None if sources is None else Constant(sources)
+
+    @property
+    def positions(self) -> int | None:
+        return None if self.sources is None else self.sources().shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        sources = self._bound()
+        with full_precision(sources):
+            c = self.coefficients()
+            return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        sources = self._bound()
+        check_theta("Birkhoff", theta, sources.shape[-1])
+        with full_precision(theta):
+            c = self.coefficients()
+            moved = theta.to(c.dtype)[..., sources]
+            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
+
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
+        if self.action is not None:
+            return Birkhoff(self.action.lift(kernel_size), coefficients=self.coefficients)
+        taps = math.prod(kernel_size)
+        check_positions("Birkhoff", self._bound().shape[-1], taps, kernel_size)
+        return self
+
+    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
+        if self.action is not None:
+            return _OnSlots(self.action, kernel_size, self.coefficients)
+        check_group_positions("Birkhoff", self._bound().shape[-1], kernel_size)
+        return self
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """Entropy of the coefficients for each of D rows: that of R where no elements agree."""
+        return self._bound().shape[-1] * self.coefficients.entropy()
+
+    def _bound(self) -> Int[Tensor, "N D"]:
+        if self.sources is None:
+            raise ValueError(
+                "Birkhoff: this action has no kernel size yet; pass it to a layer, or use "
+                ".on_kernel((k, k)) or .on_group((k, k))"
+            )
+        return self.sources()
+
+
+class _OnSlots(Representation):
+    """The stack of a group layer: slots of a dictionary acting on slots and kernel positions."""
+
+    membership = "free"
+
+    def __init__(self, action: Action, kernel_size: tuple[int, ...], coefficients: Coefficients):
+        super().__init__(len(coefficients()))
+        self.coefficients = coefficients
+        self.sources = Constant(_sources(action.lift(kernel_size)))
+        # left[n, m] = l where n l = m, or N where no element does.
+        moves = action.cayley
+        left = torch.where(moves.sum(-1) > 0, moves.argmax(-1), len(action))
+        self.left = Constant(left)
+
+    @property
+    def positions(self) -> int:
+        return self.group_size * self.sources().shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        with full_precision(self.sources()):
+            c = self.coefficients()
+            A, B = self._on_elements(c), _matrices(self.sources(), c)
+            return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        check_theta("Birkhoff", theta, self.positions)
+        with full_precision(theta):
+            c = self.coefficients()
+            sources = self.sources()
+            P = sources.shape[-1]
+            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
+            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
+            # Row N is zero: what comes from outside the dictionary.
+            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
+            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
+            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
+            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
+
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
+        check_positions("Birkhoff", self.positions, math.prod(kernel_size), kernel_size)
+        return self
+
+    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
+        check_group_positions("Birkhoff", self.positions, kernel_size)
+        return self
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """As `Birkhoff`'s."""
+        return self.positions * self.coefficients.entropy()
+
+    @property
+    def marginal_error(self) -> Float[Tensor, ""]:
+        with torch.no_grad():
+            c = self.coefficients()
+            # Permutations of positions leave sums over them alone.
+            return marginal_error(torch.einsum("gn,nhk->ghk", c, self._on_elements(c)))
+
+    def _on_elements(self, c: Float[Tensor, "G N"]) -> Float[Tensor, "N G G"]:
+        """What each element of the dictionary does to slots, c A_n c'."""
+        N = c.shape[1]
+        A = nn.functional.one_hot(self.left(), N + 1)[..., :N].to(c.dtype)
+        return torch.einsum("hm,nml,kl->nhk", c, A, c)
+
+
+def _matrices(sources: Int[Tensor, "N D"], like: Tensor) -> Float[Tensor, "N D D"]:
+    return nn.functional.one_hot(sources, sources.shape[-1]).to(like.dtype)
+
+
+def _sources(stack: Float[Tensor, "N D D"]) -> Int[Tensor, "N D"]:
+    """Source indices of permutation matrices: (P_n x)[d] = x[sources[n, d]]."""
+    if stack.ndim != 3 or stack.shape[-1] != stack.shape[-2]:
+        raise ValueError(
+            f"Birkhoff: expected permutation matrices [N, D, D], got {tuple(stack.shape)}; stack "
+            "one matrix for each element of the dictionary"
+        )
+    sources = stack.argmax(-1)
+    permutes = (_matrices(sources, stack) == stack).all((-2, -1)) & (stack.sum(-2) == 1).all(-1)
+    if not permutes.all():
+        raise ValueError(
+            f"Birkhoff: matrix {int((~permutes).nonzero()[0])} of the dictionary is no "
+            "permutation; leave it out, or use Fixed or Gated, which take any matrices"
+        )
+    return sources

@@ -1,0 +1,404 @@
+"""One element action and one spatial action for a whole network, multiplied only when applied."""
+
+import math
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from symshare.groups import Action
+from symshare.representations.base import Representation, check_positions
+from symshare.representations.constant import Constant
+from symshare.representations.expansion import check_theta
+from symshare.representations.projection import Projection
+from symshare.representations.starts import near, random_permutations
+from symshare.sinkhorn import Projected, norm_penalty, project
+from symshare.sinkhorn.inputs import at_least_float32, full_precision
+
+Elements = Literal["transport", "learned"]
+
+# Spread of the logits that a learned A starts from: enough to tell its elements apart.
+_NOISE = 0.1
+
+
+class Kronecker(Representation):
+    r"""R_g = A_g (x) B_g: an element action A [G, G, G] and a spatial action B [G, P, P].
+
+    Lifting layers use B, group layers the product. One instance given to all layers makes the
+    network share one symmetry, at a fraction of the parameters of a free stack for every layer,
+    and the product is never formed: a kernel is expanded by two small contractions.
+
+    .. math:: W_{og}(i, h, x) = \sum_k A_g(h, k) \sum_y B_g(x, y) \, \theta_{oi}(k, y)
+
+    A known group has this form. It is the sharing across layers that arXiv:2412.04594 leaves to
+    future work, A being its "Cayley tensor".
+
+    `elements="transport"` computes A from B: A_g is the entropic transport plan between the sets
+    {B_g B_h} over h and {B_k} over k,
+
+    .. math:: A_g = \arg\min_A \sum_{k,h} A(k, h) \, \frac{\|B_g B_h - B_k\|^2}{2P} - \tau H(A),
+
+    the doubly stochastic A that best explains B as a representation. Where B is a group of
+    permutations, A is its Cayley table; while B is blurred, so is A, and it cannot settle before
+    B does.
+
+    Args:
+        group_size: G, the number of elements.
+        kernel_size: lengths of the kernel; an int means a square. Every layer that shares the
+            instance has kernels of this size.
+        space: where B starts, a doubly stochastic stack [G, P, P]; by default random
+            permutations. Learned ones start near it, with 0.9 of their mass.
+        learn_space: learn B, or hold it at `space`.
+        elements: "transport"; "learned", logits of its own, which start near the average over
+            elements; or a stack [G, G, G] to hold.
+        anchor: keep A_0 and B_0 the identity, without parameters.
+        temperature: tau of "transport". Two elements that differ in a share s of the positions
+            are told apart up to exp(-s / tau).
+
+    Raises:
+        ValueError: for sizes below 1, stacks that do not fit them, or unknown `elements`.
+
+    >>> shared = Kronecker(4, 5)
+    >>> sum(p.numel() for p in shared.parameters())
+    1875
+    >>> shared.on_kernel((5, 5))().shape, shared.on_group((5, 5))().shape
+    (torch.Size([4, 25, 25]), torch.Size([4, 100, 100]))
+    """
+
+    membership = "doubly stochastic"
+
+    def __init__(
+        self,
+        group_size: int,
+        kernel_size: int | tuple[int, ...],
+        *,
+        space: Float[Tensor, "G P P"] | None = None,
+        learn_space: bool = True,
+        elements: Elements | Float[Tensor, "G G G"] = "transport",
+        anchor: bool = True,
+        temperature: float = 0.05,
+    ):
+        size = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
+        if group_size < 1 or not size or min(size) < 1:
+            raise ValueError(
+                "Kronecker: group_size and kernel_size must be at least 1, got "
+                f"group_size={group_size}, kernel_size={kernel_size}"
+            )
+        super().__init__(group_size)
+        self.kernel_size = size
+        self.space = _space(space, group_size, size, learn_space, anchor)
+        self.elements = _elements(elements, group_size, math.prod(size), anchor, temperature)
+
+    @classmethod
+    def from_action(
+        cls,
+        action: Action,
+        kernel_size: int | tuple[int, ...],
+        *,
+        learn: bool = False,
+        temperature: float = 0.05,
+    ) -> "Kronecker":
+        """The Kronecker form of known transformations.
+
+        Args:
+            action: the elements, such as a group or the candidates of `propose`.
+            kernel_size: as in the constructor; an int means that length along each axis.
+            learn: False holds A and B, the same layers as `Fixed(action)` for less memory and
+                time. True starts B near the action and learns it, with A by "transport".
+            temperature: as in the constructor.
+
+        Raises:
+            ValueError: where the action does not fit the kernel.
+
+        >>> from symshare import groups
+        >>> cube = Kronecker.from_action(groups.cube(), 3)
+        >>> cube.group_size, cube.on_kernel((3, 3, 3)).positions
+        (24, 27)
+        """
+        size = kernel_size
+        if isinstance(kernel_size, int):
+            size = (kernel_size,) * action.dims
+        return cls(
+            len(action),
+            size,
+            space=action.lift(size),
+            learn_space=learn,
+            elements="transport" if learn else action.cayley,
+            temperature=temperature,
+        )
+
+    @property
+    def positions(self) -> None:
+        """None: lifting layers have P positions, group layers G * P."""
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        raise ValueError(
+            "Kronecker: it has one stack for lifting and another for group layers; pass it to a "
+            f"layer, or use .on_kernel({self.kernel_size}) or .on_group({self.kernel_size})"
+        )
+
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
+        self._check_kernel(kernel_size)
+        return KroneckerSpace(self.space)
+
+    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
+        self._check_kernel(kernel_size)
+        return KroneckerProduct(self.elements, self.space)
+
+    def _check_kernel(self, kernel_size: tuple[int, ...]) -> None:
+        if tuple(kernel_size) != self.kernel_size:
+            raise ValueError(
+                f"Kronecker: its spatial action is on kernels of size {self.kernel_size}, but the "
+                f"layer has {tuple(kernel_size)}; make another Kronecker for this size"
+            )
+
+
+class KroneckerSpace(Representation):
+    """The stack B [G, P, P] of a `Kronecker`, for lifting layers."""
+
+    membership = "doubly stochastic"
+
+    def __init__(self, space: "Held | Learned"):
+        super().__init__(space.count)
+        self.space = space
+
+    @property
+    def positions(self) -> int:
+        return self.space.size
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        return self.space().R
+
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
+        check_positions("Kronecker", self.positions, math.prod(kernel_size), kernel_size)
+        return self
+
+    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
+        raise ValueError(
+            "Kronecker: this is its stack for lifting layers; give the Kronecker itself to a "
+            "group layer"
+        )
+
+    def entropy(self) -> Float[Tensor, ""]:
+        return self.space().entropy.sum()
+
+    def norm(self) -> Float[Tensor, ""]:
+        return self.space.norm()
+
+
+class KroneckerProduct(Representation):
+    """The stack A_g (x) B_g of a `Kronecker`, for group layers."""
+
+    membership = "doubly stochastic"
+
+    # Above this many entries (64 MB in float32) R is not formed unasked.
+    _LARGEST = 2**24
+
+    def __init__(self, elements: "Held | Learned | Transport", space: "Held | Learned"):
+        super().__init__(space.count)
+        self.elements = elements
+        self.space = space
+
+    @property
+    def positions(self) -> int:
+        return self.group_size * self.space.size
+
+    def factors(self) -> "tuple[Factor, Factor]":
+        """A and B."""
+        B = self.space()
+        A = self.elements(B.R) if isinstance(self.elements, Transport) else self.elements()
+        return A, B
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        """R where it is small; see :meth:`materialise`.
+
+        Raises:
+            ValueError: where it is large.
+        """
+        entries = self.group_size * self.positions**2
+        if entries > self._LARGEST:
+            raise ValueError(
+                f"Kronecker: R [{self.group_size}, {self.positions}, {self.positions}] would need "
+                f"{4 * entries / 2**20:.0f} MB in float32; use expand(theta) or factors(), or "
+                "materialise() to have it all the same"
+            )
+        return self.materialise()
+
+    def materialise(self) -> Float[Tensor, "G D D"]:
+        """R, however large."""
+        A, B = self.factors()
+        return torch.einsum("ghk,gpq->ghpkq", A.R, B.R).flatten(3).flatten(1, 2)
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        check_theta("Kronecker", theta, self.positions)
+        with full_precision(theta):
+            A, B = self.factors()
+            base = theta.to(B.R.dtype).unflatten(-1, (self.group_size, -1))
+            # In either order G * K * P * (K + P) products; theta, which has no g, is read once.
+            moved = torch.einsum("gpq,oikq->ogikp", B.R, base)
+            return torch.einsum("ghk,ogikp->ogihp", A.R, moved).flatten(-2).to(theta.dtype)
+
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
+        raise ValueError(
+            "Kronecker: this is its stack for group layers; give the Kronecker itself to a "
+            "lifting layer"
+        )
+
+    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
+        taps = math.prod(kernel_size)
+        check_positions("Kronecker", self.positions, self.group_size * taps, kernel_size)
+        return self
+
+    def entropy(self) -> Float[Tensor, ""]:
+        A, B = self.factors()
+        # -sum ab log(ab), for each g: the entropy of each factor times the sum of the other.
+        return (A.entropy * B.R.sum((-2, -1)) + B.entropy * A.R.sum((-2, -1))).sum()
+
+    def norm(self) -> Float[Tensor, ""]:
+        return self.elements.norm() + self.space.norm()
+
+    @property
+    def marginal_error(self) -> Float[Tensor, ""]:
+        with torch.no_grad():
+            A, B = (factor.R for factor in self.factors())
+            sums = [A.sum(axis)[:, :, None] * B.sum(axis)[:, None] for axis in (-1, -2)]
+            return (torch.stack(sums) - 1).abs().max()
+
+
+class Factor(NamedTuple):
+    """One factor of the product.
+
+    Attributes:
+        R: its matrices.
+        entropy: of each of them, in nats.
+    """
+
+    R: Float[Tensor, "G D D"]
+    entropy: Float[Tensor, " G"]
+
+
+class Held(nn.Module):
+    """A factor that does not learn."""
+
+    def __init__(self, stack: Float[Tensor, "G D D"]):
+        super().__init__()
+        self.stack = Constant(stack)
+        self.count, self.size = stack.shape[:2]
+
+    def forward(self) -> Factor:
+        R = at_least_float32(self.stack())
+        return Factor(R, torch.special.entr(R).sum((-2, -1)))
+
+    def norm(self) -> Float[Tensor, ""]:
+        """No logits, no gauge."""
+        return self.stack().new_zeros(())
+
+
+class Learned(nn.Module):
+    """A factor behind the projection.
+
+    Args:
+        logits: where it starts.
+        anchor: put the identity before the learned matrices.
+    """
+
+    def __init__(self, logits: Float[Tensor, "N D D"], anchor: bool):
+        super().__init__()
+        self.anchor = anchor
+        self.projection = Projection(logits)
+        self.count, self.size = len(logits) + anchor, logits.shape[-1]
+
+    def forward(self) -> Factor:
+        found = self.projection.projected()
+        return _anchored(found) if self.anchor else Factor(found.R, found.entropy)
+
+    def norm(self) -> Float[Tensor, ""]:
+        """Norm penalty of the logits."""
+        return norm_penalty(self.projection.logits)
+
+
+class Transport(nn.Module):
+    """The element action that best explains a spatial action; it has no parameters.
+
+    Args:
+        temperature: tau, in units of the mean squared distance of matrices.
+        anchor: A_0 is the identity.
+
+    >>> from symshare import groups
+    >>> C4 = groups.rotations(4)
+    >>> torch.allclose(Transport(0.05, anchor=True)(C4.lift(5)).R, C4.cayley, atol=1e-6)
+    True
+    """
+
+    def __init__(self, temperature: float, anchor: bool):
+        super().__init__()
+        self.temperature = temperature
+        self.anchor = anchor
+
+    def forward(self, B: Float[Tensor, "G P P"]) -> Factor:
+        with full_precision(B):
+            products = torch.einsum("gpq,hqr->ghpr", B[1:] if self.anchor else B, B)
+            # The squared norms are constant along rows and columns, which the projection ignores.
+            overlaps = products.flatten(2) @ B.flatten(1).mT
+            found = project(overlaps.mT / (B.shape[-1] * self.temperature))
+        return _anchored(found) if self.anchor else Factor(found.R, found.entropy)
+
+    def norm(self) -> float:
+        """No logits, no gauge."""
+        return 0.0
+
+
+def _anchored(found: Projected) -> Factor:
+    """The identity before the learned matrices."""
+    R, entropy = found.R, found.entropy
+    identity = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device)
+    return Factor(torch.cat([identity[None], R]), torch.cat([entropy.new_zeros(1), entropy]))
+
+
+def _space(
+    start: Tensor | None, group_size: int, kernel_size: tuple[int, ...], learn: bool, anchor: bool
+) -> Held | Learned:
+    P = math.prod(kernel_size)
+    if start is None:
+        if not learn:
+            raise ValueError(
+                "Kronecker: learn_space=False holds B at a given stack; pass space=, such as "
+                "action.lift(kernel_size)"
+            )
+        start = random_permutations(group_size, P)
+    _check_shape("space", start, (group_size, P, P))
+    if not learn:
+        return Held(start)
+    return Learned(near(start[int(anchor) :]).to(torch.get_default_device()), anchor)
+
+
+def _elements(
+    elements: Elements | Tensor, group_size: int, taps: int, anchor: bool, temperature: float
+) -> Held | Learned | Transport:
+    G = group_size
+    if isinstance(elements, Tensor):
+        _check_shape("elements", elements, (G, G, G))
+        return Held(elements)
+    if elements == "learned":
+        return Learned(_NOISE * torch.randn(G - anchor, G, G), anchor)
+    if elements != "transport":
+        raise ValueError(
+            f"Kronecker: elements must be 'transport', 'learned' or a stack, got {elements!r}"
+        )
+    if taps == 1 and G > 1:
+        raise ValueError(
+            "Kronecker: a kernel of one position has one spatial action, which tells no elements "
+            "apart; use elements='learned' or a stack [G, G, G]"
+        )
+    if temperature <= 0:
+        raise ValueError(f"Kronecker: temperature must be positive, got {temperature}")
+    return Transport(temperature, anchor)
+
+
+def _check_shape(what: str, stack: Tensor, expected: tuple[int, ...]) -> None:
+    if tuple(stack.shape) != expected:
+        raise ValueError(
+            f"Kronecker: {what} must be a stack {list(expected)} for this group_size and "
+            f"kernel_size, got {tuple(stack.shape)}"
+        )

@@ -1,0 +1,130 @@
+"""Free logits, projected once for each state that they are in."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from symshare.representations.state import Versioned
+from symshare.sinkhorn import Projected, project, sinkhorn
+from symshare.sinkhorn.scaling import CONVERGED, TRAINING
+
+
+class Projection(Versioned):
+    """Logits [N, D, D] and their projection onto doubly stochastic matrices.
+
+    In training, a projection starts from the potentials that the one before it ended with. The
+    start moves on only when the logits have changed, so that gradient accumulation, the
+    recomputation of activation checkpointing and every other forward pass of one step see the
+    same R, bit by bit. In evaluation nothing moves, and the projection runs to convergence.
+
+    Args:
+        logits: where the parameter starts, [N, D, D].
+        iterations: None for the limit of the Sinkhorn operator with its exact derivative; a
+            number for that many sweeps, unrolled, as published.
+
+    Attributes:
+        logits: the parameter.
+        potentials: where the next projection starts, [N, D]; saved with the parameter.
+
+    >>> Projection(torch.zeros(2, 3, 3))()[0]
+    tensor([[0.3333, 0.3333, 0.3333],
+            [0.3333, 0.3333, 0.3333],
+            [0.3333, 0.3333, 0.3333]], grad_fn=<SelectBackward0>)
+    """
+
+    potentials: Tensor
+    _start: Tensor
+    _seen: Tensor
+
+    def __init__(self, logits: Float[Tensor, "N D D"], iterations: int | None = None):
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+        self.iterations = iterations
+        zeros = logits.new_zeros(logits.shape[:-1])
+        self.register_buffer("potentials", zeros)
+        # The start that belongs to the logits last seen, and what tells those from others.
+        self.register_buffer("_start", zeros.clone(), persistent=False)
+        self.register_buffer("_seen", torch.full_like(zeros, torch.nan), persistent=False)
+        self._given: tuple[Projected, int] | None = None
+
+    def forward(self) -> Float[Tensor, "N D D"]:
+        return self.projected().R
+
+    def projected(self) -> Projected:
+        """R, its entropies and its potentials; inside `shared`, those computed on entry."""
+        if self._given is not None:
+            return self._shared(*self._given)
+        found = _project(self.logits, self.begin(), self.training, self.iterations)
+        self.end(found.potentials)
+        return found
+
+    @property
+    def kind(self) -> tuple:
+        """Projections of one kind can be computed in one call, and differ in N only."""
+        logits = self.logits
+        iterations = self.iterations or 0
+        return logits.shape[-1], iterations, str(logits.dtype), str(logits.device), self.training
+
+    @torch.no_grad()
+    def begin(self) -> Tensor:
+        """Potentials to start from: new ones where the logits have changed since the last call."""
+        if not self._moves:
+            return self.potentials
+        # A gradient leaves the row sums of logits alone, but not their squares.
+        seen = torch.linalg.vector_norm(self.logits, dim=-1)
+        changed = (seen != self._seen).any()
+        self._seen.copy_(seen)
+        self._start.copy_(torch.where(changed, self.potentials, self._start))
+        return self._start
+
+    @torch.no_grad()
+    def end(self, potentials: Tensor) -> None:
+        """Keep what the projection ended with."""
+        if self._moves:
+            self.potentials.copy_(potentials)
+
+    @property
+    def _moves(self) -> bool:
+        # What `torch.func.functional_call` puts in the place of the parameter leaves no trace.
+        return self.training and isinstance(self.logits, nn.Parameter)
+
+    def share(self, found: Projected) -> None:
+        """Answer with this until :meth:`unshare`."""
+        self.end(found.potentials)
+        self._given = found, self.logits._version
+
+    def unshare(self) -> None:
+        """Compute R again when asked."""
+        self._given = None
+
+    def _shared(self, found: Projected, version: int) -> Projected:
+        if not torch.compiler.is_compiling() and self.logits._version != version:
+            raise RuntimeError(
+                "shared: the logits have changed since its start, so R no longer belongs to them; "
+                "leave the block before the optimiser step"
+            )
+        return found
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._seen.fill_(torch.nan)
+
+
+def project_together(projections: list[Projection]) -> None:
+    """Project stacks of one kind in one call, and have each share its part."""
+    first, counts = projections[0], [len(p.logits) for p in projections]
+    logits = torch.cat([p.logits for p in projections])
+    start = torch.cat([p.begin() for p in projections])
+    found = _project(logits, start, first.training, first.iterations)
+    parts = zip(*(x.split(counts) for x in found), strict=True)
+    for projection, part in zip(projections, parts, strict=True):
+        projection.share(Projected(*part))
+
+
+def _project(logits: Tensor, start: Tensor, training: bool, iterations: int | None) -> Projected:
+    if iterations is None:
+        return project(logits, start, TRAINING if training else CONVERGED)
+    R = sinkhorn(logits, iterations)
+    return Projected(R, torch.special.entr(R).sum((-2, -1)), start)

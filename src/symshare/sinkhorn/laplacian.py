@@ -1,0 +1,72 @@
+"""Solving with the Schur complement of a scaled matrix, a weighted graph Laplacian."""
+
+import torch
+from torch import Tensor
+
+from symshare.sinkhorn.inputs import adapts
+
+
+def solve(
+    R: Tensor, rows: Tensor, p: Tensor, q: Tensor, *, steps: int, tolerance: float
+) -> tuple[Tensor, Tensor]:
+    r"""Conjugate gradients for the linear system behind Newton's step and the derivative.
+
+    .. math::
+        \begin{pmatrix} \mathrm{diag}(r) & R \\ R^\top & I \end{pmatrix}
+        \begin{pmatrix} a \\ b \end{pmatrix} = \begin{pmatrix} p \\ q \end{pmatrix}
+
+    by the Schur complement :math:`S = I - R^\top \mathrm{diag}(1/r) R`. It is symmetric, its
+    null space is the constants, and for r = 1 its other eigenvalues are :math:`1 - \sigma_i^2`.
+    The solution is unique up to adding a constant to b and taking it from a.
+
+    A matrix that has converged is frozen, and so is one whose product with S is down to
+    rounding: conjugate gradients diverge in float32 if they go on.
+
+    Args:
+        R: nonnegative, with columns that sum to one, [N, D, D].
+        rows: its row sums r, [N, 1, D].
+        p: the upper half of the right-hand side, [N, 1, D].
+        q: its lower half, of the same total, [N, 1, D].
+        steps: largest number of iterations.
+        tolerance: of the residual, relative to the first one. On the CPU the loop ends where
+            all matrices are within it; elsewhere looking would mean to wait for the device.
+
+    Returns:
+        a, b: [N, 1, D].
+    """
+    early = adapts(R)
+    p = p / rows
+    residual = q - times(p, R)
+    residual = residual - residual.mean(-1, keepdim=True)
+    direction, b = residual, torch.zeros_like(residual)
+    squared = dot(residual, residual)
+    goal = tolerance**2 * squared
+    noise, tiny = 8 * torch.finfo(R.dtype).eps, torch.finfo(R.dtype).tiny
+    active = squared > goal
+    for _ in range(steps):
+        image = direction - times(times(direction, R.mT) / rows, R)
+        curvature = dot(direction, image)
+        active = active & (curvature > noise * squared)
+        length = torch.where(active, squared / curvature, 0)
+        b = torch.addcmul(b, length, direction)
+        residual = torch.addcmul(residual, length, image, value=-1)
+        before, squared = squared, dot(residual, residual)
+        active = active & (squared > goal)
+        if early and not active.any():
+            break
+        direction = torch.addcmul(residual, squared / before.clamp_min(tiny), direction)
+    return p - times(b, R.mT) / rows, b
+
+
+def times(x: Tensor, A: Tensor) -> Tensor:
+    """Row vectors [N, 1, D] times matrices [N, D, E].
+
+    On accelerators by multiplication and sum, as fast for a single row, since TF32 would round
+    the factors of a matrix product to ten bits.
+    """
+    return torch.bmm(x, A) if x.device.type == "cpu" else (x.mT * A).sum(-2, keepdim=True)
+
+
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """Scalar products of row vectors [N, 1, D], as [N, 1, 1]."""
+    return times(x, y.mT)

@@ -1,0 +1,55 @@
+"""The script for an accelerator, on tiny sizes and without the packages it does not need."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ABSENT = ["beartype", "datasets", "jaxtyping", "jinja2", "jsonargparse", "lightning_fabric"]
+ABSENT += ["PIL", "pytorch_lightning", "rich", "safetensors", "sklearn", "yaml"]
+WITHOUT = f"""
+import importlib.metadata, runpy, sys
+for name in {ABSENT!r}:
+    sys.modules[name] = None  # importing it then fails
+def version(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+importlib.metadata.version = version
+sys.argv = ["device.py", "--smoke", "--device", "cpu"]
+runpy.run_path({str(ROOT / "benchmarks" / "device.py")!r}, run_name="__main__")
+"""
+
+
+@pytest.fixture(scope="module")
+def lines():
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_all_parts_run(lines):
+    *rows, summary = lines
+    parts = ["sinkhorn", "step", "layer", "synchronisation", "compiled"]
+    assert list(dict.fromkeys(row["bench"] for row in rows)) == parts
+    assert list(summary) == ["summary", *parts, "seconds"]
+    assert not [row for row in rows if "error" in row]
+
+
+def test_the_compiled_step_is_compared(lines):
+    *rows, summary = lines
+    inside, before = (r for r in rows if r["measures"].startswith("training step, compiled, ratio"))
+    assert inside["contender"] == "weight sharing / plain CNN"
+    assert summary["compiled"] == {
+        "train_ratio": inside["median"],
+        "train_ratio_together": before["median"],
+    }
+
+
+def test_waiting_is_only_checked_where_there_is_something_to_wait_for(lines):
+    assert lines[-1]["synchronisation"] == {"waits": None}

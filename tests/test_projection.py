@@ -1,0 +1,206 @@
+"""The projection with its implicit derivative, against Newton's method in float64."""
+
+from importlib import import_module
+
+import pytest
+import torch
+
+import oracles
+from symshare.sinkhorn import entropy, marginal_error, project, sinkhorn
+from symshare.sinkhorn.scaling import CONVERGED, TRAINING, scale
+
+N = 3
+
+
+def permutations(D):
+    return torch.stack([torch.eye(D)[torch.randperm(D)] for _ in range(N)])
+
+
+def blocks(D):
+    """Two blocks that hardly know of each other: the slowest case for plain sweeps."""
+    logits = torch.randn(N, D, D)
+    half = D // 2
+    logits[:, :half, half:] -= 8
+    logits[:, half:, :half] -= 8
+    return logits
+
+
+LOGITS = {
+    "start": lambda D: torch.rand(N, D, D),
+    "normal": lambda D: 2 * torch.randn(N, D, D),
+    "sharp": lambda D: torch.rand(N, D, D) + 5 * permutations(D),
+    "sharper": lambda D: torch.rand(N, D, D) + 8 * permutations(D),
+    "sharpest": lambda D: torch.rand(N, D, D) + 10 * permutations(D),
+    "blocks": blocks,
+    "triangle": lambda D: torch.rand(N, D, D) - 6 * torch.ones(D, D).tril(-1),
+    "mixed": lambda D: torch.cat(
+        [torch.rand(1, D, D), blocks(D)[:1], torch.rand(1, D, D) + 8 * permutations(D)[:1]]
+    ),
+}
+CASES = [(name, D) for name in LOGITS for D in (9, 25, 100)]
+
+
+def warm_start(logits):
+    """Potentials that fit logits one step of Adam away from these."""
+    start = project(logits).potentials
+    return logits + 0.01 * torch.randn_like(logits).sign(), start
+
+
+@pytest.mark.parametrize(("name", "D"), CASES)
+def test_agrees_with_newton_in_float64(name, D):
+    logits, start = warm_start(LOGITS[name](D))
+    logits.requires_grad_()
+    cotangent = torch.randn(N, D, D)
+    R, _, _ = project(logits, start)
+    (found,) = torch.autograd.grad(R, logits, cotangent)
+    truth, gradient = oracles.doubly_stochastic(logits.detach(), cotangent)
+    assert marginal_error(R) < 1e-5
+    assert (R - truth).abs().max() < 1e-5
+    wrong = (found - gradient).flatten(1).norm(dim=1) / gradient.flatten(1).norm(dim=1)
+    assert wrong.max() < (2e-4 if name == "sharpest" else 3e-5)
+
+
+@pytest.mark.parametrize(("name", "D"), CASES)
+def test_the_schedule_for_accelerators_is_as_good(name, D, monkeypatch):
+    logits, start = warm_start(LOGITS[name](D))
+    cotangent = torch.randn(N, D, D)
+    truth, gradient = oracles.doubly_stochastic(logits, cotangent)
+    for module in ("scaling", "laplacian", "projection"):
+        monkeypatch.setattr(f"symshare.sinkhorn.{module}.adapts", lambda _: False)
+    logits.requires_grad_()
+    R, _, _ = project(logits, start, TRAINING)
+    (found,) = torch.autograd.grad(R, logits, cotangent)
+    assert marginal_error(R) < 1e-5
+    assert (R - truth).abs().max() < 1e-5
+    wrong = (found - gradient).flatten(1).norm(dim=1) / gradient.flatten(1).norm(dim=1)
+    assert wrong.max() < 3e-4
+    cold, _, _ = scale(logits.detach(), torch.zeros(N, D), CONVERGED)
+    assert marginal_error(cold) < 1e-5
+
+
+def test_first_derivative_of_matrix_and_entropy():
+    logits = torch.randn(2, 5, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: project(x)[:2], logits)
+
+
+@pytest.mark.parametrize("start", [None, "far"])
+def test_the_result_does_not_depend_on_the_start(start):
+    logits = 3 * torch.randn(4, 8, 8, dtype=torch.float64)
+    start = None if start is None else 5 * torch.randn(4, 8, dtype=torch.float64)
+    torch.testing.assert_close(project(logits, start).R, sinkhorn(logits, 2000))
+
+
+def test_the_entropy_is_that_of_the_matrix_and_so_is_its_gradient():
+    logits = (2 * torch.randn(3, 7, 7, dtype=torch.float64)).requires_grad_()
+    found = project(logits)
+    (gradient,) = torch.autograd.grad(found.entropy.sum(), logits)
+    (expected,) = torch.autograd.grad(entropy(project(logits).R), logits)
+    torch.testing.assert_close(found.entropy.sum(), entropy(found.R))
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_gradients_leave_the_gauge_alone():
+    logits = torch.randn(2, 9, 9, requires_grad=True)
+    (gradient,) = torch.autograd.grad(project(logits).R.square().sum(), logits)
+    assert gradient.sum(-1).abs().max() < 1e-6
+    assert gradient.sum(-2).abs().max() < 1e-6
+
+
+def test_potentials_are_a_start_that_leaves_nothing_to_do():
+    logits = 3 * torch.randn(2, 6, 6, dtype=torch.float64)
+    R, _, g = project(logits)
+    scaled = (logits + g[:, None]).softmax(-1)
+    torch.testing.assert_close(scaled, R)
+    torch.testing.assert_close(g.mean(-1), torch.zeros(2).double())
+
+
+def test_one_matrix_no_matrix_one_position():
+    assert project(torch.randn(6, 6)).R.shape == (6, 6)
+    assert project(torch.randn(2, 3, 4, 4)).entropy.shape == (2, 3)
+    empty = torch.zeros(0, 5, 5, requires_grad=True)
+    project(empty).R.sum().backward()
+    assert project(torch.tensor([[[3.0]]])).R.item() == 1
+
+
+def test_a_second_derivative_is_refused():
+    logits = torch.randn(3, 3, requires_grad=True)
+    (gradient,) = torch.autograd.grad(project(logits).R.square().sum(), logits, create_graph=True)
+    with pytest.raises(RuntimeError, match="no derivative itself; .* iterations=20"):
+        gradient.sum().backward()
+
+
+def test_functional_transforms():
+    def loss(x):
+        return project(x).R.square().sum()
+
+    batch = torch.randn(5, 4, 4, dtype=torch.float64)
+    one_by_one = torch.stack([torch.func.grad(loss)(x) for x in batch])
+    torch.testing.assert_close(torch.vmap(torch.func.grad(loss))(batch), one_by_one)
+    jacobian = torch.func.jacrev(lambda x: project(x).R)(batch[0])
+    expected = torch.autograd.functional.jacobian(lambda x: project(x).R, batch[0])
+    torch.testing.assert_close(jacobian, expected)
+
+
+def test_compiles_without_a_break(unwrapped):
+    projected = import_module("symshare.sinkhorn").project
+
+    def f(x):
+        return projected(x)[:2]
+
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+    logits = torch.randn(3, 6, 6, requires_grad=True)
+    outcomes = []
+    for call in (compiled, f):
+        R, H = call(logits)
+        (gradient,) = torch.autograd.grad(R.square().sum() + H.sum(), logits)
+        outcomes.append((R, H, gradient))
+    torch.testing.assert_close(*outcomes)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_projected_in_float32(dtype):
+    logits = torch.randn(2, 6, 6).to(dtype).requires_grad_()
+    R = project(logits).R
+    R.square().sum().backward()
+    assert R.dtype == torch.float32
+    assert marginal_error(R) < 1e-5
+    assert logits.grad.dtype == dtype
+
+
+def test_under_autocast_as_without():
+    logits = 10 * torch.rand(6, 6)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = project(logits).R
+    assert torch.equal(inside, project(logits).R)
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [
+        200 * torch.rand(2, 25, 25, generator=torch.Generator().manual_seed(1)),
+        torch.zeros(5, 5).index_fill(1, torch.tensor([2]), -200),
+        torch.zeros(5, 5).index_fill(0, torch.tensor([0]), -1e4),
+        -60 * torch.ones(6, 6).tril(-1),
+    ],
+    ids=["spread", "column", "row", "triangle"],
+)
+def test_far_apart_logits_neither_overflow_nor_underflow(logits):
+    R = project(logits.requires_grad_()).R
+    R.square().sum().backward()
+    assert marginal_error(R) < 1e-4
+    assert logits.grad.isfinite().all()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("operator", [project, sinkhorn])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_refuses_logits_that_are_not_finite(operator, bad):
+    logits = torch.zeros(2, 3, 3)
+    logits[0, 1, 2] = bad
+    with pytest.raises(ValueError, match="1 of 18 logits are infinite or not numbers; expected"):
+        operator(logits)
+
+
+def test_says_where_rounds_do_not_suffice():
+    with pytest.warns(UserWarning, match="row sums are still up to .* weight decay"):
+        project(1e6 * torch.rand(2, 6, 6))

@@ -1,0 +1,411 @@
+"""The contract of every kind of representation, and what is particular to each."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from symshare import GroupConv2d, LiftConv2d, groups
+from symshare.representations import (
+    Birkhoff,
+    Fixed,
+    Gated,
+    Kronecker,
+    RowStochastic,
+    Sinkhorn,
+    Unconstrained,
+)
+from symshare.representations.kronecker import Transport
+from symshare.representations.starts import random_permutations
+from symshare.sinkhorn import entropy, marginal_error
+
+C4 = groups.rotations(4)
+D4 = groups.dihedral(4)
+K3 = (3, 3)
+
+CASES = {
+    "sinkhorn": lambda: Sinkhorn(4, 9),
+    "sinkhorn-paper": lambda: Sinkhorn(4, 9, init="paper"),
+    "fixed": lambda: Fixed(C4).on_kernel(K3),
+    "fixed-group": lambda: Fixed(C4).on_group(K3),
+    "gated": lambda: Gated(D4).on_kernel(K3),
+    "gated-group": lambda: Gated(D4).on_group(K3),
+    "birkhoff": lambda: Birkhoff(D4).on_kernel(K3),
+    "birkhoff-slots": lambda: Birkhoff(D4, 3).on_kernel(K3),
+    "birkhoff-paper": lambda: Birkhoff(D4, 4, init="paper", anchor=False).on_kernel(K3),
+    "birkhoff-stack": lambda: Birkhoff(C4.regular(3)),
+    "birkhoff-ring": lambda: Birkhoff(groups.cyclic_shifts(6), 3),
+    "birkhoff-trivial": lambda: Birkhoff(C4, 1).on_kernel(K3),
+    "birkhoff-group": lambda: Birkhoff(D4, 3).on_group(K3),
+    "birkhoff-partial": lambda: Birkhoff(D4.subset(["rot90"])).on_group(K3),
+    "kronecker": lambda: Kronecker(4, 3).on_kernel(K3),
+    "kronecker-group": lambda: Kronecker(4, 3).on_group(K3),
+    "kronecker-free": lambda: Kronecker(3, 3, anchor=False).on_group(K3),
+    "kronecker-learned": lambda: Kronecker(4, 3, elements="learned").on_group(K3),
+    "kronecker-held": lambda: Kronecker.from_action(C4, 3).on_group(K3),
+    "kronecker-candidates": lambda: Kronecker.from_action(D4, 3, learn=True).on_group(K3),
+    "kronecker-trivial": lambda: Kronecker(1, 3).on_group(K3),
+    "row-stochastic": lambda: RowStochastic(4, 9),
+    "row-stochastic-paper": lambda: RowStochastic(3, 9, anchor=False, init="paper"),
+    "row-stochastic-group": lambda: RowStochastic(4, 36).on_group(K3),
+    "unconstrained": lambda: Unconstrained(4, 9),
+    "unconstrained-paper": lambda: Unconstrained(4, 36, init="paper").on_group(K3),
+}
+
+
+@pytest.fixture(params=CASES, ids=list(CASES))
+def representation(request):
+    return CASES[request.param]()
+
+
+def assert_member(representation, tolerance):
+    R = representation().detach()
+    if representation.membership == "free":
+        assert R.isfinite().all()
+        return
+    assert R.min() >= 0
+    assert (R.sum(-1) - 1).abs().max() < tolerance
+    if representation.membership == "doubly stochastic":
+        assert marginal_error(R) < tolerance
+
+
+def train(representation, steps):
+    """Adam on everything that layers use: expanded weights, the measure and the penalties."""
+    parameters = [p for p in representation.parameters() if p.numel()]
+    optimizer = torch.optim.Adam(parameters, lr=0.1)
+    theta = torch.randn(2, 3, representation.positions)
+    target = torch.randn_like(representation.expand(theta))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = (representation.expand(theta) - target).square().sum()
+        if representation.measure is not None:
+            loss = loss + representation.measure.sum()
+        penalties = representation.penalties()
+        (loss + 0.01 * penalties["entropy"] + 0.1 * penalties["norm"]).backward()
+        optimizer.step()
+    return parameters
+
+
+def test_shape_and_membership(representation):
+    R = representation()
+    G, D = representation.group_size, representation.positions
+    assert R.shape == (G, D, D)
+    assert_member(representation, 1e-4)
+
+
+def test_stays_a_member_while_it_learns(representation):
+    if not any(p.numel() for p in representation.parameters()):
+        pytest.skip("nothing to train")
+    before = copy.deepcopy(representation.state_dict())
+    parameters = train(representation, 5)
+    assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in parameters)
+    after = representation.state_dict()
+    assert all(not torch.equal(after[key], before[key]) for key in before if before[key].numel())
+    assert_member(representation, 1e-3)
+
+
+def test_expands_as_the_stack_says(representation):
+    theta = torch.randn(2, 3, representation.positions)
+    expected = torch.einsum("gde,oie->ogid", representation(), theta)
+    torch.testing.assert_close(representation.expand(theta), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_expands_in_float32_under_autocast(representation):
+    theta = torch.randn(2, 1, representation.positions)
+    expected = representation.expand(theta)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(representation.expand(theta), expected)
+        assert representation().dtype == torch.float32
+
+
+def test_penalties_and_marginal_error_are_finite_scalars(representation):
+    penalties = representation.penalties()
+    assert set(penalties) == {"entropy", "norm"}
+    for value in (*penalties.values(), representation.marginal_error):
+        assert value.ndim == 0
+        assert value.isfinite()
+    expected = marginal_error(representation())
+    torch.testing.assert_close(representation.marginal_error, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_state_moves_whole(representation):
+    keys = list(representation.state_dict())
+    assert list(representation.eval().state_dict()) == keys
+    twin = copy.deepcopy(representation)
+    with torch.no_grad():
+        for p in twin.parameters():
+            p.add_(torch.randn_like(p))
+    twin.load_state_dict(representation.state_dict(), strict=True)
+    torch.testing.assert_close(twin(), representation())
+    pickled = pickle.loads(pickle.dumps(representation))
+    assert torch.equal(pickled(), representation())
+    file = io.BytesIO()
+    torch.save(representation.state_dict(), file)
+    file.seek(0)
+    assert list(torch.load(file, weights_only=True)) == keys
+
+
+def test_follows_the_dtype(representation):
+    theta = torch.randn(2, 1, representation.positions)
+    expected = representation.expand(theta)
+    twice = copy.deepcopy(representation).double()
+    assert twice().dtype == torch.float64
+    assert twice.expand(theta.double()).dtype == torch.float64
+    halved = copy.deepcopy(representation).half().expand(theta.half())
+    assert halved.dtype == torch.float16
+    torch.testing.assert_close(halved.float(), expected, rtol=0.02, atol=0.02)
+
+
+def test_moves_to_another_device(representation):
+    keys = list(representation.state_dict())
+    representation.to("meta")
+    tensors = [*representation.parameters(), *representation.buffers()]
+    assert all(tensor.device.type == "meta" for tensor in tensors)
+    assert list(representation.state_dict()) == keys
+
+
+SHARED = {
+    "fixed": lambda: Fixed(C4),
+    "gated": lambda: Gated(C4),
+    "birkhoff": lambda: Birkhoff(C4),
+    "birkhoff-slots": lambda: Birkhoff(D4, 4),
+    "kronecker": lambda: Kronecker(4, 3),
+    "kronecker-learned": lambda: Kronecker(4, 3, elements="learned"),
+    "kronecker-held": lambda: Kronecker.from_action(C4, 3),
+}
+
+
+@pytest.mark.parametrize("make", SHARED.values(), ids=list(SHARED))
+def test_one_instance_serves_a_network(make):
+    shared = make()
+    net = torch.nn.Sequential(
+        LiftConv2d(2, 3, 3, shared), GroupConv2d(3, 3, 3, shared), GroupConv2d(3, 3, 3, shared)
+    )
+    twin = copy.deepcopy(net)
+    count = sum(p.numel() for p in shared.parameters())
+    weights = 3 * (2 * 9 + 3 * 36 * 2 + 3)
+    assert sum(p.numel() for p in net.parameters()) == weights + count
+    assert sum(p.numel() for p in twin.parameters()) == weights + count
+    with torch.no_grad():
+        for p in shared.parameters():
+            p.add_(torch.randn_like(p))
+    twin.load_state_dict(net.state_dict(), strict=True)
+    x = torch.randn(2, 2, 7, 7)
+    y = net(x)
+    torch.testing.assert_close(twin(x), y)
+    assert y.shape == (2, 3, 4, 1, 1)
+    y.square().sum().backward()
+    assert all(p.grad.abs().max() > 0 for p in shared.parameters())
+
+
+def settle(slots, elements):
+    """Put slot g wholly on the given element."""
+    logits = slots.coefficients.logits
+    with torch.no_grad():
+        logits.fill_(-1e4)
+        logits[torch.arange(len(logits)), torch.tensor(elements[-len(logits) :])] = 0.0
+
+
+def test_settled_slots_are_the_known_group():
+    slots = Birkhoff(D4, 4)
+    settle(slots, [0, 1, 2, 3])
+    assert torch.equal(slots.on_kernel(K3)(), C4.lift(3))
+    assert torch.equal(slots.on_group(K3)(), C4.regular(3))
+    assert slots.on_group(K3).marginal_error == 0
+
+
+def test_settled_slots_of_another_order_stay_equivariant():
+    slots = Birkhoff(D4, 4)
+    settle(slots, [0, 3, 2, 1])
+    net = torch.nn.Sequential(LiftConv2d(1, 3, 3, slots), GroupConv2d(3, 2, 3, slots))
+    x = torch.randn(2, 1, 7, 7)
+    turned = net(x.rot90(1, (-2, -1)))
+    expected = net(x).rot90(1, (-2, -1))[:, :, [1, 2, 3, 0]]
+    torch.testing.assert_close(turned, expected)
+
+
+def test_slots_that_settled_together_stay_equivariant():
+    slots = Birkhoff(D4, 4)
+    settle(slots, [0, 0, 4, 4])
+    net = torch.nn.Sequential(LiftConv2d(1, 3, 3, slots), GroupConv2d(3, 2, 3, slots))
+    x = torch.randn(2, 1, 7, 7)
+    expected = net(x).flip(-1)[:, :, [2, 3, 0, 1]]
+    torch.testing.assert_close(net(x.flip(-1)), expected)
+
+
+def test_nothing_flows_where_a_product_leaves_the_chosen_set():
+    partial = D4.subset(["rot90"])
+    slots = Birkhoff(D4, 2)
+    settle(slots, [0, 1])
+    assert torch.equal(slots.on_group(K3)(), Fixed(partial).on_group(K3)())
+    dictionary = Birkhoff(partial)
+    settle(dictionary, [0, 1])
+    assert torch.equal(dictionary.on_group(K3)(), Fixed(partial).on_group(K3)())
+
+
+def test_entropy_of_slots_vanishes_where_they_settle():
+    slots = Birkhoff(D4, 4)
+    assert slots.on_group(K3).penalties()["entropy"] > 1
+    settle(slots, [0, 3, 2, 1])
+    assert slots.on_group(K3).penalties()["entropy"] == 0
+
+
+def test_slots_of_a_group_layer_act_as_the_formula_says():
+    slots = Birkhoff(D4, 3, init="paper")
+    c, A, B = slots.coefficients(), D4.cayley, D4.lift(3)
+    expected = [sum(c[g, n] * torch.kron(c @ A[n] @ c.T, B[n]) for n in range(8)) for g in range(3)]
+    torch.testing.assert_close(slots.on_group(K3)(), torch.stack(expected))
+
+
+def test_kronecker_is_the_product():
+    view = Kronecker(4, 3, elements="learned").on_group(K3)
+    A, B = (factor.R for factor in view.factors())
+    expected = torch.stack([torch.kron(a, b) for a, b in zip(A, B, strict=True)])
+    torch.testing.assert_close(view(), expected)
+
+
+ACTIONS = {
+    "C4": (C4, K3),
+    "D4": (D4, (5, 5)),
+    "flips": (groups.flips("HW"), (3, 5)),
+    "ring": (groups.cyclic_shifts(7), (7,)),
+    "cube": (groups.cube(), (3, 3, 3)),
+}
+
+
+@pytest.mark.parametrize(("action", "size"), ACTIONS.values(), ids=list(ACTIONS))
+def test_transport_finds_the_cayley_table(action, size):
+    A = Transport(0.05, anchor=False)(action.lift(size)).R
+    torch.testing.assert_close(A, action.cayley, rtol=0, atol=1e-5)
+
+
+def test_transport_is_blurred_while_its_space_is():
+    A = Transport(0.05, anchor=False)(torch.full((4, 9, 9), 1 / 9)).R
+    torch.testing.assert_close(A, torch.full((4, 4, 4), 0.25))
+
+
+def test_held_kronecker_is_the_known_group():
+    theta = torch.randn(2, 3, 36)
+    held, known = Kronecker.from_action(C4, 3), Fixed(C4)
+    assert torch.equal(held.on_kernel(K3)(), known.on_kernel(K3)())
+    assert torch.equal(held.on_group(K3)(), known.on_group(K3)())
+    assert torch.equal(held.on_group(K3).expand(theta), known.on_group(K3).expand(theta))
+
+
+def test_kronecker_near_candidates_starts_with_their_table():
+    view = Kronecker.from_action(D4, 5, learn=True).on_group((5, 5))
+    A, B = (factor.R for factor in view.factors())
+    assert torch.equal(A.argmax(-1), D4.cayley.argmax(-1))
+    assert torch.equal(B.argmax(-1), D4.lift(5).argmax(-1))
+
+
+def test_kronecker_entropy_is_that_of_the_product():
+    view = Kronecker(4, 3, elements="learned").on_group(K3)
+    torch.testing.assert_close(view.penalties()["entropy"], entropy(view()), rtol=1e-4, atol=1e-3)
+
+
+def test_a_large_product_is_formed_only_when_asked():
+    view = Kronecker.from_action(groups.cube(), 5).on_group((5, 5, 5))
+    with pytest.raises(ValueError, match=r"R \[24, 3000, 3000\] would need 824 MB"):
+        view()
+    assert view.marginal_error == 0
+    assert view.penalties()["entropy"] == 0
+
+
+MEMORY = """
+import resource, torch
+from symshare import GroupConv{d}d, Kronecker, LiftConv{d}d
+torch.manual_seed(0)
+torch.set_num_threads(1)
+shared = Kronecker(24, {size})
+net = torch.nn.Sequential(LiftConv{d}d(1, 8, {size}, shared), GroupConv{d}d(8, 8, {size}, shared))
+optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)
+x, target = torch.randn({shape}), torch.randn(8)
+for _ in range({steps}):
+    optimizer.zero_grad()
+    y = net(x).flatten(3).mean((0, 2, 3))
+    loss = (y - target).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+"""
+
+
+@pytest.mark.parametrize(
+    ("d", "size", "shape"),
+    [(2, (7, 7), (2, 1, 14, 14)), (3, (5, 5, 5), (1, 1, 9, 9, 9))],
+    ids=["plane", "space"],
+)
+def test_large_groups_and_kernels_fit_and_learn(d, size, shape):
+    """G = 24 with k = 7 and 5: R would have 133 and 864 MB, and as much for each gradient."""
+    code = MEMORY.format(d=d, size=size, shape=shape, steps=3)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    *losses, gigabytes = map(float, run.stdout.split())
+    assert losses[-1] < losses[0]
+    assert gigabytes < 4
+
+
+def test_softmax_rows_can_copy_one_weight_everywhere():
+    stack = RowStochastic(2, 4)
+    with torch.no_grad():
+        stack.logits.zero_()[..., 0] = 1e4
+    assert stack.expand(torch.arange(1.0, 5).reshape(1, 1, 4))[0, 1, 0].tolist() == [1.0] * 4
+    assert stack.marginal_error == 3
+
+
+@pytest.mark.parametrize("kind", [RowStochastic, Unconstrained])
+def test_ablations_start_as_sinkhorn_does(kind):
+    torch.manual_seed(1)
+    sharp = kind(3, 9)()
+    assert (sharp[1] - sharp[2]).abs().max() > 0.8
+    assert torch.allclose(sharp.amax(-1)[1:], torch.tensor(0.9 + 0.1 / 9))
+    paper = kind(3, 9, init="paper")()
+    assert (paper[1] - paper[2]).abs().max() < 0.2
+    assert torch.equal(paper[0], torch.eye(9))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Birkhoff(D4)(), "no kernel size yet"),
+        (lambda: Birkhoff(D4, 0), "at least 1 element, got 8 and group_size=0"),
+        (lambda: Birkhoff(D4, init="rand"), "'sharp' or 'paper', got 'rand'"),
+        (lambda: Birkhoff(torch.full((2, 4, 4), 0.25)), "matrix 0 of the dictionary is no"),
+        (lambda: Birkhoff(torch.eye(4)), r"expected permutation matrices \[N, D, D\]"),
+        (lambda: Birkhoff(D4.lift(3)).on_kernel((5, 5)), "use positions=25"),
+        (lambda: Birkhoff(D4.lift(3)).on_group((2, 2)), "no multiple of the 4 taps"),
+        (lambda: Birkhoff(C4, coefficients=Birkhoff(D4).coefficients), "8 slots over 8 elements"),
+        (lambda: Birkhoff(D4).on_kernel(K3).expand(torch.ones(1, 1, 8)), "acts on D=9 positions"),
+        (lambda: Kronecker(4, 3)(), "one stack for lifting and another for group layers"),
+        (lambda: Kronecker(0, 3), "at least 1, got group_size=0"),
+        (lambda: Kronecker(4, 3).on_kernel((5, 5)), r"kernels of size \(3, 3\), but the layer"),
+        (lambda: Kronecker(4, 3).on_group((5, 5)), "make another Kronecker for this size"),
+        (lambda: Kronecker(4, 3).on_group(K3).on_kernel(K3), "its stack for group layers"),
+        (lambda: Kronecker(4, 3).on_kernel(K3).on_group(K3), "its stack for lifting layers"),
+        (lambda: Kronecker(4, 3, elements="free"), "'transport', 'learned' or a stack, got 'free'"),
+        (lambda: Kronecker(4, 3, elements=C4.lift(3)), r"elements must be a stack \[4, 4, 4\]"),
+        (lambda: Kronecker(4, 3, space=C4.lift(5)), r"space must be a stack \[4, 9, 9\]"),
+        (lambda: Kronecker(4, 3, learn_space=False), "pass space="),
+        (lambda: Kronecker(4, 1), "tells no elements apart"),
+        (lambda: Kronecker(4, 3, temperature=0.0), "temperature must be positive"),
+        (lambda: Kronecker(4, 3).on_group(K3).expand(torch.ones(1, 1, 9)), "acts on D=36"),
+        (lambda: RowStochastic(4, 9).on_kernel((5, 5)), "RowStochastic: R acts on D=9"),
+        (lambda: RowStochastic(0, 9), "RowStochastic: group_size and positions"),
+        (lambda: Unconstrained(4, 9, init="rand"), "Unconstrained: init must be"),
+    ],
+)
+def test_says_what_does_not_fit(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_random_permutations_are_permutations():
+    stack = random_permutations(5, 7)
+    assert marginal_error(stack) == 0
+    assert set(stack.unique().tolist()) == {0.0, 1.0}

@@ -1,0 +1,268 @@
+"""What networks must survive: saving, copying, other dtypes and devices, compilers."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.optim.swa_utils import AveragedModel
+
+from symshare import (
+    Birkhoff,
+    Fixed,
+    Gated,
+    GroupBatchNorm,
+    GroupConv2d,
+    GroupPool,
+    Kronecker,
+    LiftConv2d,
+    RowStochastic,
+    Sinkhorn,
+    Unconstrained,
+    groups,
+    shared,
+)
+
+C4 = groups.rotations(4)
+
+KINDS = {
+    "sinkhorn": lambda: (Sinkhorn(4, 9), Sinkhorn(4, 36)),
+    "published": lambda: (Sinkhorn(4, 9, iterations=5), Sinkhorn(4, 36, iterations=5)),
+    "fixed": lambda: (Fixed(C4),) * 2,
+    "interpolated": lambda: (Fixed(groups.rotations(6)),) * 2,
+    "gated": lambda: (Gated(C4),) * 2,
+    "birkhoff": lambda: (Birkhoff(C4),) * 2,
+    "kronecker": lambda: (Kronecker(4, 3),) * 2,
+    "row-stochastic": lambda: (RowStochastic(4, 9), RowStochastic(4, 36)),
+    "unconstrained": lambda: (Unconstrained(4, 9), Unconstrained(4, 36)),
+}
+
+
+def build(kind):
+    lifting, hidden = KINDS[kind]()
+    gate = getattr(lifting, "gate", None)
+    return nn.Sequential(
+        LiftConv2d(2, 3, 3, lifting, padding=1),
+        GroupBatchNorm(3, gate=gate),
+        nn.ReLU(),
+        GroupConv2d(3, 5, 3, hidden, padding=1),
+        GroupPool(gate),
+    )
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def network(kind):
+    return build(kind)
+
+
+@pytest.fixture
+def x():
+    return torch.randn(4, 2, 7, 6)
+
+
+def train(network, x, steps=2):
+    learned = [p for p in network.parameters() if p.requires_grad and p.numel()]
+    adam = torch.optim.AdamW(learned, lr=0.05)
+    for _ in range(steps):
+        adam.zero_grad()
+        with shared(network):
+            network(x).square().mean().backward()
+        adam.step()
+    return network
+
+
+def through_file(network):
+    file = io.BytesIO()
+    torch.save(network.state_dict(), file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def test_keys_do_not_depend_on_the_mode(network, x):
+    keys = list(network.train().state_dict())
+    network(x)
+    network.eval()(x)
+    assert list(network.state_dict()) == keys
+
+
+def test_only_what_is_learned_or_measured_is_saved(network):
+    learned = {name for name, _ in network.named_parameters(remove_duplicate=False)}
+    rest = {name.rpartition(".")[2] for name in set(network.state_dict()) - learned}
+    assert rest <= {"potentials", "running_mean", "running_var", "num_batches_tracked"}
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_checkpoint_restores_the_outputs(kind, network, x, training):
+    train(network, x)
+    state = through_file(network.train(training))
+    other = build(kind)
+    if kind in ("birkhoff", "gated"):
+        train(other, x)
+    other.load_state_dict(state)
+    assert torch.equal(network.eval()(x), other.eval()(x))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_are_equal_and_apart(network, x, training, copied):
+    train(network, x).train(training)
+    twin = copied(network)
+    assert torch.equal(network.eval()(x), twin.eval()(x))
+    before = network(x)
+    train(twin.train(), x)
+    assert torch.equal(network.eval()(x), before)
+
+
+def test_saved_whole(network, x):
+    file = io.BytesIO()
+    torch.save(train(network, x), file)
+    file.seek(0)
+    other = torch.load(file, weights_only=False)
+    assert torch.equal(network.eval()(x), other.eval()(x))
+
+
+def test_a_running_average_follows(network, x):
+    average = AveragedModel(network, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.5))
+    before = average.eval()(x)
+    for _ in range(3):
+        average.update_parameters(train(network, x))
+    assert not torch.equal(average.eval()(x), before)
+    mean = copy.deepcopy(network)
+    mean.load_state_dict(average.module.state_dict())
+    torch.testing.assert_close(average.eval()(x), mean.eval()(x))
+
+
+def test_a_parameter_changed_in_evaluation_changes_the_output(network, x):
+    network.eval()
+    for parameter in network.parameters():
+        if not parameter.requires_grad or not parameter.numel():
+            continue
+        before = network(x)
+        with torch.no_grad():
+            parameter += torch.randn_like(parameter)
+        assert not torch.equal(network(x), before)
+
+
+def test_double_precision(network, x):
+    network.eval()
+    single = network(x)
+    double = network.double()(x.double())
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(double.float(), single, atol=1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(network, x, dtype):
+    network.eval()
+    single = network(x)
+    half = network.to(dtype)(x.to(dtype))
+    assert half.dtype == dtype
+    torch.testing.assert_close(half.float(), single, atol=0.05, rtol=0.05)
+
+
+def test_autocast_trains(network, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = network(x)
+    y.float().square().mean().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.dtype == parameter.dtype == torch.float32
+
+
+def test_from_the_meta_device(kind, network, x):
+    with torch.device("meta"):
+        other = build(kind)
+    assert other(x.to("meta")).shape == network(x).shape
+    other.to_empty(device="cpu").load_state_dict(network.state_dict())
+    assert torch.equal(other.eval()(x), network.eval()(x))
+
+
+def test_to_the_meta_device(network, x):
+    expected = network.eval()(x)
+    state = copy.deepcopy(network.state_dict())
+    network.to("meta")
+    assert network(x.to("meta")).shape == expected.shape
+    network.load_state_dict(state, assign=True)
+    network.to_empty(device="cpu").load_state_dict(state)
+    assert torch.equal(network(x), expected)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("training", [True, False])
+def test_batches_of_one_and_of_none(network, batch, training):
+    x = torch.randn(batch, 2, 7, 6)
+    if training and not batch:
+        network[1] = nn.Identity()  # moments of nothing
+    y = network.train(training)(x)
+    y.sum().backward()
+    assert y.shape == (batch, 5, 7, 6)
+
+
+def test_a_newer_checkpoint_is_refused(network):
+    state = network.state_dict()
+    for metadata in state._metadata.values():
+        metadata["version"] = 1000
+    with pytest.raises(ValueError, match="version 1000 of .* knows 1; upgrade symshare"):
+        network.load_state_dict(state)
+
+
+def test_functional_call_and_gradients_per_sample(network, x):
+    network.eval()
+    parameters = {n: p.detach() for n, p in network.named_parameters()}
+    # torch.func.functional_call does not give shared parameters back.
+    template = copy.deepcopy(network)
+
+    def loss(parameters, sample):
+        return torch.func.functional_call(template, parameters, sample[None]).square().mean()
+
+    gradients = torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+    network.zero_grad()
+    network(x[1:2]).square().mean().backward()
+    for name, parameter in network.named_parameters():
+        if parameter.numel():
+            torch.testing.assert_close(gradients[name][1], parameter.grad, atol=1e-4, rtol=1e-3)
+
+
+PROCESSES = """
+import sys, torch, torch.distributed as dist
+from torch import nn
+sys.path[:0] = sys.argv[3:]
+from symshare import GroupConv2d, GroupPool, LiftConv2d, Sinkhorn, shared
+
+torch.set_num_threads(1)
+rank, store = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+torch.manual_seed(0)
+network = nn.Sequential(
+    LiftConv2d(1, 2, 3, Sinkhorn(4, 9)), GroupConv2d(2, 2, 3, Sinkhorn(4, 36)), GroupPool()
+)
+parallel = nn.parallel.DistributedDataParallel(network)
+adam = torch.optim.Adam(parallel.parameters(), lr=0.05)
+torch.manual_seed(rank)
+for _ in range(3):
+    adam.zero_grad()
+    with shared(network):
+        parallel(torch.randn(4, 1, 8, 8)).square().mean().backward()
+    adam.step()
+mine = torch.cat([x.flatten() for x in network.state_dict().values()])
+theirs = [torch.empty_like(mine) for _ in range(2)]
+dist.all_gather(theirs, mine)
+assert torch.equal(*theirs), (theirs[0] - theirs[1]).abs().max()
+"""
+
+
+@pytest.mark.slow
+def test_processes_in_parallel_keep_one_state(tmp_path):
+    command = [sys.executable, "-c", PROCESSES]
+    arguments = [str(tmp_path / "store"), "src"]
+    ranks = [subprocess.Popen([*command, str(rank), *arguments]) for rank in range(2)]
+    assert [process.wait(120) for process in ranks] == [0, 0]
