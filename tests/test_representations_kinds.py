@@ -18,6 +18,7 @@ from symshare.representations import (
     RowStochastic,
     Sinkhorn,
     Unconstrained,
+    shared,
 )
 from symshare.representations.kronecker import Transport
 from symshare.representations.starts import random_permutations
@@ -181,17 +182,19 @@ SHARED = {
 
 @pytest.mark.parametrize("make", SHARED.values(), ids=list(SHARED))
 def test_one_instance_serves_a_network(make):
-    shared = make()
+    instance = make()
     net = torch.nn.Sequential(
-        LiftConv2d(2, 3, 3, shared), GroupConv2d(3, 3, 3, shared), GroupConv2d(3, 3, 3, shared)
+        LiftConv2d(2, 3, 3, instance),
+        GroupConv2d(3, 3, 3, instance),
+        GroupConv2d(3, 3, 3, instance),
     )
     twin = copy.deepcopy(net)
-    count = sum(p.numel() for p in shared.parameters())
+    count = sum(p.numel() for p in instance.parameters())
     weights = 3 * (2 * 9 + 3 * 36 * 2 + 3)
     assert sum(p.numel() for p in net.parameters()) == weights + count
     assert sum(p.numel() for p in twin.parameters()) == weights + count
     with torch.no_grad():
-        for p in shared.parameters():
+        for p in instance.parameters():
             p.add_(torch.randn_like(p))
     twin.load_state_dict(net.state_dict(), strict=True)
     x = torch.randn(2, 2, 7, 7)
@@ -199,7 +202,7 @@ def test_one_instance_serves_a_network(make):
     torch.testing.assert_close(twin(x), y)
     assert y.shape == (2, 3, 4, 1, 1)
     y.square().sum().backward()
-    assert all(p.grad.abs().max() > 0 for p in shared.parameters())
+    assert all(p.grad.abs().max() > 0 for p in instance.parameters())
 
 
 def settle(slots, elements):
@@ -316,6 +319,18 @@ def test_a_large_product_is_formed_only_when_asked():
     assert view.penalties()["entropy"] == 0
 
 
+def test_sharing_projects_a_kronecker_once():
+    kronecker = Kronecker(4, 3)
+    net = torch.nn.Sequential(LiftConv2d(1, 2, 3, kronecker), GroupConv2d(2, 2, 3, kronecker))
+    x = torch.randn(1, 1, 7, 7)
+    expected = net(x)
+    with shared(net):
+        y = net(x)
+        y.sum().backward()
+    torch.testing.assert_close(y, expected)
+    assert all(p.grad.abs().max() > 0 for p in kronecker.parameters())
+
+
 MEMORY = """
 import resource, torch
 from symshare import GroupConv{d}d, Kronecker, LiftConv{d}d
@@ -392,6 +407,8 @@ def test_ablations_start_as_sinkhorn_does(kind):
         (lambda: Kronecker(4, 3, elements=C4.lift(3)), r"elements must be a stack \[4, 4, 4\]"),
         (lambda: Kronecker(4, 3, space=C4.lift(5)), r"space must be a stack \[4, 9, 9\]"),
         (lambda: Kronecker(4, 3, learn_space=False), "pass space="),
+        (lambda: Kronecker(4, 3, space=C4.lift(3).flip(0)), "is not the identity"),
+        (lambda: Kronecker(4, 3, space=2 * C4.lift(3)), "sums off by 1; project it first"),
         (lambda: Kronecker(4, 1), "tells no elements apart"),
         (lambda: Kronecker(4, 3, temperature=0.0), "temperature must be positive"),
         (lambda: Kronecker(4, 3).on_group(K3).expand(torch.ones(1, 1, 9)), "acts on D=36"),

@@ -75,8 +75,8 @@ class Birkhoff(Representation):
     Doubly stochastic to rounding, without iterations (Birkhoff's theorem read backwards), and an
     exact permutation where a slot has settled on one element.
 
-    Built from a `Action` it serves lifting and group layers of every kernel size, and all
-    of them share the coefficients c [G, N]. In a group layer the input elements are the slots
+    Built from an `Action` it serves lifting and group layers of every kernel size, and all of
+    them share the coefficients c [G, N]. In a group layer the input elements are the slots
     themselves, K = G, so what a slot does to them follows from the coefficients:
 
     .. math:: R_g = \sum_n c_{gn} \, (c A_n c^\top) \otimes B_n
@@ -90,9 +90,9 @@ class Birkhoff(Representation):
     and the columns of c sum to one or, where slots have settled, these are a group.
 
     Args:
-        dictionary: a `Action`, or permutation matrices [N, D, D], which serve one kernel.
+        dictionary: an `Action`, or permutation matrices [N, D, D], which serve one kernel.
         group_size: G, the number of slots; by default N.
-        anchor: keep slot 0 at element 0, the identity of a `Action`, without parameters.
+        anchor: keep slot 0 at element 0, the identity of an `Action`, without parameters.
         init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
             U[0, 1), so that every slot starts near the average over the dictionary.
         coefficients: share these instead of starting new ones.

@@ -13,12 +13,13 @@ from symshare.representations.constant import Constant
 from symshare.representations.expansion import check_theta
 from symshare.representations.projection import Projection
 from symshare.representations.starts import near, random_permutations
-from symshare.sinkhorn import Projected, norm_penalty, project
+from symshare.sinkhorn import Projected, marginal_error, norm_penalty, project
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
 Elements = Literal["transport", "learned"]
 
-# Spread of the logits that a learned A starts from: enough to tell its elements apart.
+# Spread of the logits that a learned A starts from: enough to tell its elements apart. Sharp
+# starts stay what they are (studies/kronecker.py).
 _NOISE = 0.1
 
 
@@ -105,7 +106,8 @@ class Kronecker(Representation):
             action: the elements, such as a group or the candidates of `propose`.
             kernel_size: as in the constructor; an int means that length along each axis.
             learn: False holds A and B, the same layers as `Fixed(action)` for less memory and
-                time. True starts B near the action and learns it, with A by "transport".
+                time. True starts B near the action and learns it, with A by "transport": unlike
+                in `Fixed`, a product that leaves the set goes to the elements nearest to it.
             temperature: as in the constructor.
 
         Raises:
@@ -367,7 +369,9 @@ def _space(
                 "action.lift(kernel_size)"
             )
         start = random_permutations(group_size, P)
-    _check_shape("space", start, (group_size, P, P))
+    else:
+        _check_shape("space", start, (group_size, P, P))
+        _check_space(start, anchor)
     if not learn:
         return Held(start)
     return Learned(near(start[int(anchor) :]).to(torch.get_default_device()), anchor)
@@ -394,6 +398,20 @@ def _elements(
     if temperature <= 0:
         raise ValueError(f"Kronecker: temperature must be positive, got {temperature}")
     return Transport(temperature, anchor)
+
+
+def _check_space(start: Tensor, anchor: bool) -> None:
+    if start.min() < 0 or marginal_error(start) > 1e-3:
+        raise ValueError(
+            "Kronecker: space must be doubly stochastic, got entries down to "
+            f"{start.min().item():.3g} and sums off by {marginal_error(start).item():.3g}; project "
+            "it first"
+        )
+    if anchor and not torch.equal(start[0], torch.eye(len(start[0])).to(start)):
+        raise ValueError(
+            "Kronecker: the first matrix of space is not the identity, which anchor=True holds; "
+            "put it first or use anchor=False"
+        )
 
 
 def _check_shape(what: str, stack: Tensor, expected: tuple[int, ...]) -> None:

@@ -13,13 +13,13 @@ class Versioned(nn.Module):
 
     _version = 1
 
-    def _load_from_state_dict(
-        self, state_dict: dict, prefix: str, local_metadata: dict, *args: Any
-    ) -> None:
-        saved = local_metadata.get("version") or self._version
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        _, prefix, metadata = args[:3]
+        saved = metadata.get("version") or self._version
         if saved > self._version:
             raise ValueError(
-                f"{type(self).__name__}: the checkpoint has version {saved} of {prefix or 'it'}, "
-                f"and this symshare knows {self._version}; upgrade symshare to read it"
+                f"{type(self).__name__}: the checkpoint has version {saved} of "
+                f"{prefix.rstrip('.') or 'it'}, and this symshare knows {self._version}; upgrade "
+                "symshare to read it"
             )
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+        super()._load_from_state_dict(*args, **kwargs)

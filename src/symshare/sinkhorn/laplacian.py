@@ -5,11 +5,14 @@ from torch import Tensor
 
 from symshare.sinkhorn.inputs import adapts
 
+DIRECT = 64
+"""Positions up to which factors are faster than iterations on the CPU."""
+
 
 def solve(
     R: Tensor, rows: Tensor, p: Tensor, q: Tensor, *, steps: int, tolerance: float
 ) -> tuple[Tensor, Tensor]:
-    r"""Conjugate gradients for the linear system behind Newton's step and the derivative.
+    r"""Solve the linear system behind Newton's step and the derivative.
 
     .. math::
         \begin{pmatrix} \mathrm{diag}(r) & R \\ R^\top & I \end{pmatrix}
@@ -19,8 +22,9 @@ def solve(
     null space is the constants, and for r = 1 its other eigenvalues are :math:`1 - \sigma_i^2`.
     The solution is unique up to adding a constant to b and taking it from a.
 
-    A matrix that has converged is frozen, and so is one whose product with S is down to
-    rounding: conjugate gradients diverge in float32 if they go on.
+    Small systems are factored on the CPU; others are left to conjugate gradients. There, a matrix
+    that has converged is frozen, and so is one whose product with S is down to rounding: in
+    float32 the iteration diverges if it goes on.
 
     Args:
         R: nonnegative, with columns that sum to one, [N, D, D].
@@ -34,10 +38,28 @@ def solve(
     Returns:
         a, b: [N, 1, D].
     """
-    early = adapts(R)
     p = p / rows
     residual = q - times(p, R)
     residual = residual - residual.mean(-1, keepdim=True)
+    b = _direct(R, rows, residual) if adapts(R) and R.shape[-1] <= DIRECT else None
+    if b is None:
+        b = _conjugate_gradients(R, rows, residual, steps, tolerance)
+    return p - times(b, R.mT) / rows, b
+
+
+def _direct(R: Tensor, rows: Tensor, residual: Tensor) -> Tensor | None:
+    """By Cholesky's factors of S, with its null space filled in; None where S is too nearly 0."""
+    D = R.shape[-1]
+    S = torch.bmm(R.mT, R / rows.mT).neg_().add_(1 / D)
+    S.diagonal(dim1=-2, dim2=-1).add_(1)
+    factor, failed = torch.linalg.cholesky_ex(S)
+    return None if failed.any() else torch.cholesky_solve(residual.mT, factor).mT
+
+
+def _conjugate_gradients(
+    R: Tensor, rows: Tensor, residual: Tensor, steps: int, tolerance: float
+) -> Tensor:
+    early = adapts(R)
     direction, b = residual, torch.zeros_like(residual)
     squared = dot(residual, residual)
     goal = tolerance**2 * squared
@@ -55,7 +77,7 @@ def solve(
         if early and not active.any():
             break
         direction = torch.addcmul(residual, squared / before.clamp_min(tiny), direction)
-    return p - times(b, R.mT) / rows, b
+    return b
 
 
 def times(x: Tensor, A: Tensor) -> Tensor:
