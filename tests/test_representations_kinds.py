@@ -169,6 +169,15 @@ def test_moves_to_another_device(representation):
     assert list(representation.state_dict()) == keys
 
 
+@pytest.mark.parametrize("case", [name for name in CASES if name.startswith(("birk", "kron"))])
+def test_starts_on_the_meta_device(case):
+    expected = CASES[case]()
+    with torch.device("meta"):
+        made = CASES[case]()
+    made.to_empty(device="cpu").load_state_dict(expected.state_dict(), strict=True)
+    torch.testing.assert_close(made.eval()(), expected.eval()(), rtol=1e-4, atol=1e-5)
+
+
 SHARED = {
     "fixed": lambda: Fixed(C4),
     "gated": lambda: Gated(C4),

@@ -401,13 +401,16 @@ def _elements(
 
 
 def _check_space(start: Tensor, anchor: bool) -> None:
+    if start.is_meta:
+        return
     if start.min() < 0 or marginal_error(start) > 1e-3:
         raise ValueError(
             "Kronecker: space must be doubly stochastic, got entries down to "
             f"{start.min().item():.3g} and sums off by {marginal_error(start).item():.3g}; project "
             "it first"
         )
-    if anchor and not torch.equal(start[0], torch.eye(len(start[0])).to(start)):
+    identity = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
+    if anchor and not torch.equal(start[0], identity):
         raise ValueError(
             "Kronecker: the first matrix of space is not the identity, which anchor=True holds; "
             "put it first or use anchor=False"

@@ -59,17 +59,19 @@ def _direct(R: Tensor, rows: Tensor, residual: Tensor) -> Tensor | None:
 def _conjugate_gradients(
     R: Tensor, rows: Tensor, residual: Tensor, steps: int, tolerance: float
 ) -> Tensor:
-    early = adapts(R)
+    early, transposed = adapts(R), R.mT
     direction, b = residual, torch.zeros_like(residual)
     squared = dot(residual, residual)
     goal = tolerance**2 * squared
     noise, tiny = 8 * torch.finfo(R.dtype).eps, torch.finfo(R.dtype).tiny
     active = squared > goal
     for _ in range(steps):
-        image = direction - times(times(direction, R.mT) / rows, R)
+        image = direction - times(times(direction, transposed) / rows, R)
         curvature = dot(direction, image)
+        length = squared / curvature
         active = active & (curvature > noise * squared)
-        length = torch.where(active, squared / curvature, 0)
+        if not (early and active.all()):
+            length = torch.where(active, length, 0)
         b = torch.addcmul(b, length, direction)
         residual = torch.addcmul(residual, length, image, value=-1)
         before, squared = squared, dot(residual, residual)
