@@ -466,7 +466,8 @@ def test_hard_takes_the_nearest_permutations():
 def test_hard_keeps_measures_and_sharing():
     shared = blurred(G, 36)
     layers = [GroupConv2d(2, 2, 3, shared), GroupConv2d(2, 2, 3, shared)]
-    known = Gated(torch.stack([torch.eye(36)] * G) / 2, gate())
+    mean = torch.full((36, 36), 1 / 36)
+    known = Gated(torch.stack([torch.eye(36)] + [mean] * (G - 1)), gate())
     model = nn.Sequential(LiftConv2d(1, 2, 3, Fixed(C4)), GroupConv2d(2, 2, 3, known), *layers)
     baked = bake(model, hard=True)
     torch.testing.assert_close(baked[1][1].weight, model[1].kernel())

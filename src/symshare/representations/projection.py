@@ -114,7 +114,11 @@ class Projection(Versioned):
 
 def project_together(projections: list[Projection]) -> None:
     """Project stacks of one kind in one call, and have each share its part."""
-    first, counts = projections[0], [len(p.logits) for p in projections]
+    first = projections[0]
+    if len(projections) == 1:
+        first.share(first.projected())
+        return
+    counts = [len(p.logits) for p in projections]
     logits = torch.cat([p.logits for p in projections])
     start = torch.cat([p.begin() for p in projections])
     found = _project(logits, start, first.training, first.iterations)

@@ -59,26 +59,39 @@ def _direct(R: Tensor, rows: Tensor, residual: Tensor) -> Tensor | None:
 def _conjugate_gradients(
     R: Tensor, rows: Tensor, residual: Tensor, steps: int, tolerance: float
 ) -> Tensor:
-    early, transposed = adapts(R), R.mT
+    looks, transposed = adapts(R), R.mT
+    noise, tiny = 8 * torch.finfo(R.dtype).eps, torch.finfo(R.dtype).tiny
     direction, b = residual, torch.zeros_like(residual)
     squared = dot(residual, residual)
     goal = tolerance**2 * squared
-    noise, tiny = 8 * torch.finfo(R.dtype).eps, torch.finfo(R.dtype).tiny
     active = squared > goal
+    # Masks cost more than the products of small matrices. Where looking is free, none is made
+    # before the first matrix has converged or is down to rounding.
+    squares = squared.flatten().tolist() if looks else []
+    goals = [tolerance**2 * x for x in squares]
+    masked = not looks or not all(squares)
     for _ in range(steps):
         image = direction - times(times(direction, transposed) / rows, R)
         curvature = dot(direction, image)
         length = squared / curvature
-        active = active & (curvature > noise * squared)
-        if not (early and active.all()):
+        if not masked:
+            quotients = zip(curvature.flatten().tolist(), squares, strict=True)
+            masked = any(x <= noise * y for x, y in quotients)
+        if masked:
+            active = active & (curvature > noise * squared)
             length = torch.where(active, length, 0)
         b = torch.addcmul(b, length, direction)
         residual = torch.addcmul(residual, length, image, value=-1)
         before, squared = squared, dot(residual, residual)
-        active = active & (squared > goal)
-        if early and not active.any():
-            break
-        direction = torch.addcmul(residual, squared / before.clamp_min(tiny), direction)
+        if not masked:
+            squares = squared.flatten().tolist()
+            masked = any(x <= y for x, y in zip(squares, goals, strict=True))
+        if masked:
+            active = active & (squared > goal)
+            if looks and not active.any():
+                break
+            before = before.clamp_min(tiny)
+        direction = torch.addcmul(residual, squared / before, direction)
     return b
 
 

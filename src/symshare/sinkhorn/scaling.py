@@ -47,12 +47,13 @@ class Scaling(NamedTuple):
 
     Attributes:
         R: [N, D, D].
-        f, g: logarithms of the row and of the column factors, [N, D]; g has mean zero.
+        g: logarithms of the column factors, shifted to a mean of zero, [N, D].
+        total: sum of all f and g, which does not depend on the shift, [N].
     """
 
     R: Tensor
-    f: Tensor
     g: Tensor
+    total: Tensor
 
 
 def scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
@@ -86,14 +87,15 @@ def scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
 def _adaptive(M: Tensor, start: Tensor) -> Scaling | None:
     """None where the exponentials underflow or the logits are not finite."""
     A, top = _exponentials(M, start)
-    u = A.sum(-1)[:, None].reciprocal_()
+    ones = torch.ones_like(start)[:, None]
+    u = times(ones, A.mT).reciprocal_()
     v = times(u, A).reciprocal_()
     goal = 16 * torch.finfo(M.dtype).eps
     error, newton = float("inf"), False
     for _ in range(ROUNDS):
         before = error
         rows = times(v, A.mT).mul_(u)
-        error = (rows - 1).abs_().max().item()
+        error = (rows - ones).abs_().max().item()
         if error != error:
             return None
         if error <= goal or (newton and FAST * before < error < 20 * goal):
@@ -124,18 +126,18 @@ def _scheduled(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
 
 
 def _scaling(A: Tensor, top: Tensor, start: Tensor, u: Tensor, v: Tensor) -> Scaling:
-    f, g = u[:, 0].log() - top, start + v[:, 0].log()
-    shift = g.mean(-1, keepdim=True)
-    return Scaling(A.mul_(u.mT).mul_(v), f + shift, g - shift)
+    g = start + v[:, 0].log()
+    total = (u[:, 0].log() - top + g).sum(-1)
+    return Scaling(A.mul_(u.mT).mul_(v), g - g.mean(-1, keepdim=True), total)
 
 
 def _newton(A: Tensor, u: Tensor, v: Tensor, rows: Tensor, steps: int) -> tuple[Tensor, Tensor]:
     """Newton's step for the logarithms of the factors; columns sum to one (Knight, Ruiz 2013)."""
     R = A * u.mT * v
-    short = 1 - rows
-    a, b = solve(R, rows, short, torch.zeros_like(short), steps=steps, tolerance=1e-3)
+    short = torch.ones_like(rows) - rows
+    a, b = solve(R, rows, short, torch.zeros_like(rows), steps=steps, tolerance=1e-3)
     # Far from the solution a full step overshoots.
-    size = torch.maximum(a.abs().amax(-1, keepdim=True), b.abs().amax(-1, keepdim=True))
+    size = torch.cat([a, b], -1).abs().amax(-1, keepdim=True)
     length = size.clamp_min(1).reciprocal()
     return u * (length * a).exp(), v * (length * b).exp()
 
