@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from symshare.sinkhorn import adaptive, scaling
 from symshare.sinkhorn.inputs import (
     adapts,
     at_least_float32,
@@ -14,11 +15,8 @@ from symshare.sinkhorn.inputs import (
     check_square,
     full_precision,
 )
-from symshare.sinkhorn.laplacian import dot, solve, times
-from symshare.sinkhorn.scaling import CONVERGED, Schedule, scale
-
-SHARP = 0.98
-"""Mean square of the singular values from which a matrix counts as nearly a permutation."""
+from symshare.sinkhorn.laplacian import times
+from symshare.sinkhorn.scaling import CONVERGED, Scaling, Schedule
 
 
 class Projected(NamedTuple):
@@ -88,12 +86,13 @@ class _Projection(torch.autograd.Function):
         batch, D = M.shape[:-2], M.shape[-1]
         if M.numel() == 0:
             return torch.zeros_like(M), M.new_zeros(batch), torch.zeros_like(start)
-        R, g, total = scale(M.reshape(-1, D, D), start.reshape(-1, D), schedule)
+        logits = M.reshape(-1, D, D)
+        R, g, total = _scale(logits, start.reshape(-1, D), schedule)
         # log R = M + f + g, and the rows and columns of R sum to one.
-        mean = dot(R.flatten(1)[:, None], M.reshape(-1, 1, D * D)).flatten()
-        if adapts(M) and not isfinite(sum(mean.tolist())):
-            check_finite("project", M)
+        mean = times(R.flatten(1)[:, None], logits.reshape(-1, D * D, 1)).flatten()
         entropy = -(mean + total)
+        if adapts(M) and not isfinite(sum(entropy.tolist())):
+            check_finite("project", M)
         return R.view(M.shape), entropy.view(batch), g.view(start.shape)
 
     @staticmethod
@@ -111,11 +110,7 @@ class _Projection(torch.autograd.Function):
             # which the adjoint takes away.
             G = torch.zeros_like(M) if G is None else G
             G = torch.addcmul(G, H[..., None, None], M, value=-1)
-        if G is None:
-            return None, None, None
-        # The detour gives double derivatives their error, and transformed calls their rule.
-        through = _Adjoint.apply if torch.is_grad_enabled() else _adjoint
-        return through(G, R), None, None
+        return None if G is None else _Adjoint.apply(G, R), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
@@ -145,30 +140,28 @@ class _Adjoint(torch.autograd.Function):
         return _Adjoint.apply(G, R), 0
 
 
+def _scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
+    if not adapts(M):
+        return scaling.scale(M, start, schedule)
+    found = adaptive.scale(M.numpy(), start.numpy())
+    if found is None:
+        check_finite("project", M)
+        raise ValueError(
+            f"project: logits from {M.min():.3g} to {M.max():.3g} are too far apart to "
+            "exponentiate; scale them down"
+        )
+    return Scaling(*map(torch.from_numpy, found))
+
+
 def _adjoint(G: Tensor, R: Tensor) -> Tensor:
-    """The adjoint over any batch axes."""
     if R.numel() == 0:
         return torch.zeros_like(R)
     D = R.shape[-1]
-    return adjoint(G.reshape(-1, D, D), R.reshape(-1, D, D)).view(R.shape)
-
-
-def adjoint(G: Tensor, R: Tensor) -> Tensor:
-    """dL/dlogits [N, D, D] from dL/dR, for columns that sum to one and rows nearly so.
-
-    Near a permutation almost all of G cancels. A second pass, on what is left of it, makes up
-    for the rounding of the first.
-    """
-    early, flat = adapts(R), R.flatten(1)[:, None]
-    sharp = not early or max(dot(flat, flat).flatten().tolist()) > SHARP * R.shape[-1]
-    eps, steps = torch.finfo(R.dtype).eps, 200 if early else 6
-    ones, GR = torch.ones_like(flat[..., : R.shape[-1]]), G * R
-    rows = times(ones, R.mT)
-    for _ in range(1 + sharp):
-        p, q = times(ones, GR.mT), times(ones, GR)
-        a, b = solve(R, rows, p, q, steps=steps, tolerance=eps ** (0.45 if sharp else 0.7))
-        GR = torch.addcmul(GR, a.mT + b, R, value=-1)
-    return GR
+    cotangents, matrices = G.reshape(-1, D, D), R.reshape(-1, D, D)
+    if adapts(R):
+        found = adaptive.adjoint(cotangents.numpy(), matrices.numpy())
+        return torch.from_numpy(found).view(R.shape)
+    return scaling.adjoint(cotangents, matrices).view(R.shape)
 
 
 def _batched(x: Tensor, dim: int | None, size: int) -> Tensor:
