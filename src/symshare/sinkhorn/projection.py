@@ -1,5 +1,6 @@
 """The projection onto doubly stochastic matrices with its exact derivative."""
 
+from inspect import signature
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -138,6 +139,11 @@ class _Adjoint(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple, *args: Tensor) -> tuple:
         G, R = (_batched(x, d, info.batch_size) for x, d in zip(args, in_dims, strict=True))
         return _Adjoint.apply(G, R), 0
+
+
+# torch asks for the signature in every call; to find it anew takes as long as a small projection.
+for _function in (_Projection, _Adjoint):
+    vars(_function.forward)["__signature__"] = signature(_function.forward)
 
 
 def _scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
