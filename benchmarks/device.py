@@ -13,7 +13,7 @@ import json
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def sinkhorn(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     if smoke:
         yield from sinkhorn.rows(BenchConfig(2, 1.0, device=device), [(2, 9)], [9], [(2, 9)], 5)
     else:
-        yield from sinkhorn.rows(BenchConfig(30, 3.0, device=device))
+        yield from sinkhorn.rows(BenchConfig(60, 3.0, device=device))
 
 
 def step(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
@@ -128,7 +128,7 @@ def compiled(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     """
     from symshare.bench.config import BenchConfig
     from symshare.bench.rows import Recorder, ratios
-    from symshare.bench.step import OURS, PLAIN
+    from symshare.bench.step import OURS, PLAIN, training_step
     from symshare.bench.timing import Contender, interleaved, session
 
     config = BenchConfig(2 if smoke else 100, 10.0, device=device)
@@ -138,10 +138,10 @@ def compiled(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
         steps = {}
         for name, network, x, y in networks(where, smoke):
             forward = torch.compile(network, backend=backend)
-            steps[name] = training(network, x, y, forward, together=False)
+            steps[name] = training_step(network, x, y, forward, together=False)
         _, network, x, y = next(networks(where, smoke))
         forward = torch.compile(network, backend=backend)
-        steps[TOGETHER] = training(network, x, y, forward)
+        steps[TOGETHER] = training_step(network, x, y, forward)
         times = interleaved({name: Contender(run) for name, run in steps.items()}, config, where)
         what, case = "training step, compiled", f"batch {len(x)}"
         for name, seconds in times.items():
@@ -161,11 +161,12 @@ def synchronisation(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     """Whether a training step, not compiled, ever waits for the device."""
     from symshare.bench.config import BenchConfig
     from symshare.bench.rows import Recorder
+    from symshare.bench.step import training_step
     from symshare.bench.timing import session
 
-    with session(BenchConfig(1, device=device)) as where:
+    with session(BenchConfig(1, 1.0, device=device)) as where:
         _, network, x, y = next(networks(where, smoke))
-        run = training(network, x, y)
+        run = training_step(network, x, y)
         for _ in range(3):
             run()
         waited = ""
@@ -210,19 +211,6 @@ def networks(
     ours = GroupCNN(shape, 1, 10, channels, wscnn(shape, 4), (size, size))
     yield OURS, ours.to(device), x, y
     yield PLAIN, PlainCNN(shape, 4 * channels).to(device), x, y
-
-
-def training(
-    network: torch.nn.Module,
-    x: torch.Tensor,
-    y: torch.Tensor,
-    forward: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    together: bool = True,
-) -> Callable[[], None]:
-    """The step that `symshare bench step` times."""
-    from symshare.bench.step import training_step
-
-    return training_step(network, x, y, forward, together)
 
 
 PARTS = {

@@ -86,37 +86,3 @@ def convolution(
                 module.bias = torch.nn.Parameter(bias.clone())
             outputs.append(module(f.flatten(1, 2)))
     return torch.stack(outputs, 2)
-
-
-def doubly_stochastic(logits: Tensor, cotangent: Tensor) -> tuple[Tensor, Tensor]:
-    """The limit of the Sinkhorn operator and its vector-Jacobian product, in float64.
-
-    Newton's method for the potentials, with a dense least-squares solution of every system.
-    """
-    X, G = logits.double(), cotangent.double()
-    for _ in range(300):
-        X = X - X.logsumexp(-1, keepdim=True)
-        X = X - X.logsumexp(-2, keepdim=True)
-    for _ in range(60):
-        R = X.exp()
-        step = _potentials(R, 1 - R.sum(-1), 1 - R.sum(-2))
-        X = X + step / step.abs().amax((-2, -1), keepdim=True).clamp(min=1)
-    R = X.exp()
-    assert (R.sum(-1) - 1).abs().max() < 1e-12
-    GR = G * R
-    for _ in range(3):
-        GR = GR - R * _potentials(R, GR.sum(-1), GR.sum(-2))
-    return R, GR
-
-
-def _potentials(R: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """a_i + b_j for [[diag(R 1), R], [R', diag(R' 1)]] (a, b) = (p, q)."""
-    top = torch.cat([torch.diag_embed(R.sum(-1)), R], -1)
-    bottom = torch.cat([R.mT, torch.diag_embed(R.sum(-2))], -1)
-    system = torch.cat([top, bottom], -2)
-    D = R.shape[-1]
-    # The null vector (1, -1) is filled in, which picks one of the equal solutions.
-    null = torch.cat([torch.ones(D), -torch.ones(D)]).double()
-    system = system + torch.outer(null, null) / D
-    solution = torch.linalg.solve(system, torch.cat([p, q], -1))
-    return solution[:, :D, None] + solution[:, None, D:]

@@ -1,5 +1,7 @@
 import json
 import statistics
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -10,14 +12,13 @@ from PIL import Image
 from symshare import cli
 from symshare.bench import layer, sinkhorn, step, timing, truth
 from symshare.bench import published as published_way
-from symshare.bench.config import BenchConfig, Plot
+from symshare.bench.config import BenchConfig, LayerConfig, Plot, SinkhornConfig, StepConfig
 from symshare.bench.layer import LoopLift
 from symshare.bench.panels import cost_panels
 from symshare.models import Architecture, GroupCNN, plain
 from symshare.report.panels import Panel, Series, draw
-from symshare.sinkhorn import marginal_error
 
-TINY = BenchConfig(rounds=2, seconds=5.0)
+TINY, ONCE = BenchConfig(2, 5.0), BenchConfig(1, 5.0)
 ROW = {"bench", "measures", "case", "contender", "unit", "n", "median", "iqr"}
 ROW |= {"device", "torch", "threads"}
 
@@ -88,7 +89,7 @@ def test_the_published_loop_stops_where_all_sums_are_one():
     torch.testing.assert_close(logits.grad, R * cotangent)
 
 
-def test_the_converged_projection_is_what_many_sweeps_reach():
+def test_the_truth_is_what_many_sweeps_reach():
     logits = 2 * torch.randn(3, 6, 6, dtype=torch.float64)
     log_r = logits
     for _ in range(2000):
@@ -97,12 +98,35 @@ def test_the_converged_projection_is_what_many_sweeps_reach():
     torch.testing.assert_close(truth.project(logits), log_r.exp())
 
 
-@pytest.mark.parametrize("sharpness", [0.0, 5.0, 10.0])
-def test_the_converged_gradient_is_that_of_finite_differences(sharpness):
-    logits = torch.rand(6, 6, dtype=torch.float64) + sharpness * torch.eye(6)[torch.randperm(6)]
+HALF = torch.arange(6) < 3
+TRUTH = {
+    "start": lambda: torch.rand(6, 6),
+    "normal": lambda: 2 * torch.randn(6, 6),
+    "sharp": lambda: torch.rand(6, 6) + 5 * torch.eye(6)[torch.randperm(6)],
+    "sharpest": lambda: torch.rand(6, 6) + 10 * torch.eye(6)[torch.randperm(6)],
+    "blocks": lambda: torch.randn(6, 6) - 8 * (HALF[:, None] != HALF),
+    "triangle": lambda: torch.rand(6, 6) - 6 * torch.ones(6, 6).tril(-1),
+}
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_the_truth_has_sums_of_one_and_differs_by_potentials(name):
+    """Which only the projection does."""
+    logits = TRUTH[name]().double()
+    R = truth.project(logits)
+    ones = torch.ones(6).double()
+    torch.testing.assert_close(R.sum(-1), ones, rtol=0, atol=1e-12)
+    torch.testing.assert_close(R.sum(-2), ones, rtol=0, atol=1e-12)
+    moved = R.log() - logits
+    potentials = moved[:, :1] + moved[:1] - moved[0, 0]
+    torch.testing.assert_close(moved, potentials, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_the_gradient_of_the_truth_is_that_of_finite_differences(name):
+    logits = TRUTH[name]().double()
     cotangent = torch.randn(6, 6, dtype=torch.float64)
     R = truth.project(logits)
-    assert marginal_error(R) < 1e-12
     found = truth.gradient(R, cotangent)
     moves = 1e-4 * torch.eye(36, dtype=torch.float64).reshape(36, 6, 6)
     ahead, back = truth.project(logits + moves), truth.project(logits - moves)
@@ -156,16 +180,14 @@ def test_contenders_take_turns():
         )
         for name in "AB"
     }
-    times = timing.interleaved(contenders, BenchConfig(rounds=3), torch.device("cpu"))
+    times = timing.interleaved(contenders, BenchConfig(3, 5.0), torch.device("cpu"))
     assert calls == ["for A", "A", "for B", "B"] * (3 + timing.WARM_UP)
     assert [len(seconds) for seconds in times.values()] == [3, 3]
 
 
 def test_time_is_up_after_a_whole_round():
     contenders = {"A": timing.Contender(lambda: None)}
-    times = timing.interleaved(
-        contenders, BenchConfig(rounds=10**6, seconds=1e-9), torch.device("cpu")
-    )
+    times = timing.interleaved(contenders, BenchConfig(10**6, 1e-9), torch.device("cpu"))
     assert len(times["A"]) == 1
 
 
@@ -194,7 +216,7 @@ def test_a_session_leaves_seed_and_threads_as_they_were():
     torch.manual_seed(1)
     expected = torch.rand(1)
     torch.manual_seed(1)
-    with timing.session(BenchConfig(threads=2, seed=5)):
+    with timing.session(BenchConfig(1, 1.0, threads=2, seed=5)):
         assert torch.get_num_threads() == 2
         inside = torch.rand(1)
     assert torch.get_num_threads() == 1
@@ -221,10 +243,14 @@ def test_every_row_says_what_and_where(measured, name):
 
 def test_the_summary_of_sinkhorn_is_in_its_rows(measured):
     numbers, summary = measured["sinkhorn"]
-    keys = ["summary", "speedup", "speedup_init", "memory_ratio", "grad_error_max"]
-    assert list(summary) == keys
-    for key, regime in (("speedup", "near permutations"), ("speedup_init", "initialisation")):
-        rows = pick(numbers, measures="step, ratio within rounds", regime=regime)
+    keys = ["speedup", "speedup_with_norm", "speedup_init", "memory_ratio", "grad_error_max"]
+    assert list(summary) == ["summary", *keys]
+    for key, ours, regime in (
+        ("speedup", "ours without the norm penalty", "near permutations"),
+        ("speedup_with_norm", "ours with the norm penalty", "near permutations"),
+        ("speedup_init", "ours without the norm penalty", "initialisation"),
+    ):
+        rows = pick(numbers, contender=f"published way / {ours}", regime=regime, unit="1")
         assert summary[key] == {row["size"]: row["median"] for row in rows}
         assert set(summary[key]) == {"2x9", "3x9"}
     published_, ours = pick(numbers, measures="kept for the backward pass")
@@ -259,15 +285,60 @@ def test_the_summary_of_layer_is_in_its_rows(measured):
 
 def test_the_summary_of_step_is_in_its_rows(measured):
     numbers, summary = measured["step"]
-    assert list(summary) == ["summary", "train_ratio", "baked_ratio", "baked_max_abs_diff"]
+    keys = ["train_ratio", "baked_ratio", "baked_ratio_by_batch", "baked_max_abs_diff"]
+    assert list(summary) == ["summary", *keys]
     rows = pick(numbers, measures="training step, ratio within rounds")
     by_batch = {str(row["batch"]): row["median"] for row in rows}
     assert summary["train_ratio"] == pytest.approx(by_batch)
     assert set(summary["train_ratio"]) == {"4", "2"}
     rows = pick(numbers, measures="inference, ratio within rounds")
-    medians = [row["median"] for row in rows]
-    assert min(medians) <= summary["baked_ratio"] <= max(medians)
-    assert summary["baked_max_abs_diff"] <= 1e-5
+    by_batch = {str(row["batch"]): row["median"] for row in rows}
+    assert summary["baked_ratio_by_batch"] == pytest.approx(by_batch)
+    assert set(by_batch) == {"1", "2"}
+    (row,) = pick(numbers, measures="largest difference of an output, by batch")
+    assert summary["baked_max_abs_diff"] == row["max"] <= 1e-5
+
+
+def test_the_pooled_ratio_is_the_median_over_all_rounds(monkeypatch):
+    """Of rounds that are not alike, and not as many for each batch size."""
+    seconds = iter([[1.0]] * 4 + [[4.0, 9.0, 1.0], [2.0, 3.0, 1.0], [5.0], [1.0]])
+
+    def timed(contenders, *_):
+        return {name: next(seconds) for name in contenders}
+
+    monkeypatch.setattr(step, "interleaved", timed)
+    *_, summary = tiny_step()
+    assert summary["train_ratio"] == {"4": 1.0, "2": 1.0}
+    assert summary["baked_ratio_by_batch"] == {"1": 2.0, "2": 5.0}
+    assert summary["baked_ratio"] == 2.5  # of 2, 3, 1 and 5
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_a_ratio_is_that_of_the_numbers_beside_it(name):
+    """After one round, where a median is the number itself."""
+    numbers = [row for row in BENCHES[name](ONCE) if "summary" not in row]
+    quotients = [row for row in numbers if " / " in row["contender"]]
+    for row in quotients:
+        what, _, _ = row["measures"].partition(", ratio")
+        over, under = (
+            next(
+                r["median"]
+                for r in pick(numbers, case=row["case"], contender=contender)
+                if r["measures"].startswith(what)
+            )
+            for contender in row["contender"].split(" / ")
+        )
+        assert row["median"] == pytest.approx(over / under)
+    assert len(quotients) == {"sinkhorn": 9, "layer": 36, "step": 4}[name]
+
+
+def test_only_one_way_of_ours_has_the_norm_penalty():
+    logits, cotangent = torch.randn(2, 5, 5), torch.randn(2, 5, 5)
+    _, norm = published_way.penalties(logits)
+    ways = sinkhorn._Ours(logits, cotangent), sinkhorn._OursWithNorm(logits, cotangent)
+    without, with_norm = (way.loss() for way in ways)
+    torch.testing.assert_close(with_norm - without, sinkhorn.NORM * norm)
+    assert [way.name for way in ways] == [sinkhorn.WITHOUT_NORM, sinkhorn.WITH_NORM]
 
 
 def test_step_times_more_contenders_when_asked():
@@ -358,6 +429,35 @@ def test_plots(form, tmp_path, capsys):
     else:
         with Image.open(path) as picture:
             picture.verify()
+
+
+@pytest.mark.parametrize("name", BENCHES)
+def test_commands_take_the_options_of_their_configuration(name, monkeypatch, capsys):
+    kinds = {"sinkhorn": SinkhornConfig, "layer": LayerConfig, "step": StepConfig}
+    seen = []
+
+    def rows(config, *_):
+        seen.append(config)
+        yield {"summary": True}
+
+    monkeypatch.setattr({"sinkhorn": sinkhorn, "layer": layer, "step": step}[name], "rows", rows)
+    options = {"rounds": 3, "seconds": 1.5, "threads": 2, "seed": 4, "device": "cuda"}
+    cli.main(["bench", name])
+    cli.main(["bench", name, *(f"--{key}={value}" for key, value in options.items())])
+    assert seen == [kinds[name](), kinds[name](**options)]
+    with pytest.raises(SystemExit):
+        cli.main(["bench", name, "--help"])
+    printed = " ".join(capsys.readouterr().out.split())
+    for words in ("most rounds of each case", "CPU threads of torch", "of everything random"):
+        assert words in printed
+
+
+def test_no_bench_imports_the_training_code():
+    names = ["layer", "panels", "sinkhorn", "step", "tables"]
+    lines = ["import sys", *(f"import symshare.bench.{name}" for name in names)]
+    lines += ["assert 'symshare.fit' not in sys.modules, sorted(sys.modules)"]
+    lines += ["assert 'pytorch_lightning' not in sys.modules"]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 BAD = {

@@ -3,7 +3,8 @@ import pickle
 
 import pytest
 import torch
-from torch import nn
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
 
 from symshare import bake, groups
 from symshare.convert import constants
@@ -27,7 +28,17 @@ from symshare.layers import (
     LiftConvTranspose3d,
 )
 from symshare.models import MNIST, SMALL, Architecture, GroupCNN, wscnn
-from symshare.representations import Fixed, Gated, Measure, Representation, Sinkhorn
+from symshare.representations import (
+    Birkhoff,
+    Fixed,
+    Gated,
+    Kronecker,
+    Measure,
+    Representation,
+    RowStochastic,
+    Sinkhorn,
+    Unconstrained,
+)
 
 C4 = groups.rotations(4)
 G = 4
@@ -174,21 +185,6 @@ class Residual(nn.Module):
         return self.head(self.pool(x).mean((-2, -1)))
 
 
-class Branching(Residual):
-    """A forward pass that cannot be traced."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(
-            GroupConv2d(4, 4, 3, Fixed(C4)), batch_norm(nn.BatchNorm3d, 4), self.bn4
-        )
-
-    def forward(self, x):
-        if x.sum() > 1e9:
-            return x
-        return self.body(self.bn1(self.conv1(x)))
-
-
 def test_user_models_with_residuals():
     model = Residual()
     baked = bake(model)
@@ -201,12 +197,193 @@ def test_user_models_with_residuals():
     assert difference(model, baked, torch.randn(3, 1, 8, 8)) < 1e-5
 
 
-def test_only_neighbours_are_folded_where_the_pass_cannot_be_traced():
-    model = Branching()
+class Silent(nn.Module):
+    """A convolution and a batch norm, with a forward pass to be added."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = LiftConv2d(1, 4, 3, Fixed(C4))
+        self.bn = batch_norm(nn.BatchNorm3d, 4)
+        self.kept = {"features": []}
+        self.register_buffer("calls", torch.zeros(()))
+
+
+class Optional(Silent):
+    def forward(self, x, raw=None):
+        f = self.conv(x)
+        if raw is not None:
+            f = self.bn(f)
+        return f
+
+
+class Keyword(Silent):
+    def forward(self, x, *, raw=False):
+        f = self.conv(x)
+        return f if raw is False else self.bn(f)
+
+
+class MaybeNone(Silent):
+    def forward(self, x, mask: Tensor | None):
+        f = self.conv(x)
+        return f if mask is None else self.bn(f)
+
+
+class Variadic(Silent):
+    def forward(self, x, **options):
+        f = self.conv(x)
+        return f if options.get("raw") is None else self.bn(f)
+
+
+class ByValue(Silent):
+    def forward(self, x):
+        f = self.conv(x)
+        return f if x.sum() > 1e9 else self.bn(f)
+
+
+class Counting(Silent):
+    """Normalises every second time."""
+
+    def forward(self, x):
+        self.calls.add_(1)
+        f = self.conv(x)
+        return self.bn(f) if self.calls % 2 == 1 else f
+
+
+class Keeping(Silent):
+    """Keeps what the batch norm reads, where later code finds it."""
+
+    def forward(self, x):
+        f = self.conv(x)
+        self.kept["features"].append(f)
+        return self.bn(f)
+
+
+class Storing(Silent):
+    def forward(self, x):
+        self.f = self.conv(x)
+        return self.bn(self.f)
+
+
+class Tapping(Silent):
+    """Takes a sequence apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(self.conv, self.bn)
+        del self.conv, self.bn
+
+    def forward(self, x, taps=(0,)):
+        values = []
+        for i, layer in enumerate(self.body):
+            x = layer(x)
+            if i in taps:
+                values.append(x)
+        return torch.stack([x, *values])
+
+
+class Reading(Silent):
+    """Uses the parameters of the norm by itself."""
+
+    def forward(self, x):
+        return self.bn(self.conv(x)) * self.bn.weight.mean()
+
+
+class Replaced(Silent):
+    """An instance with a forward pass that is not its class's."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward = self.raw
+
+    def forward(self, x):
+        return self.bn(self.conv(x))
+
+    def raw(self, x):
+        return self.conv(x)
+
+
+SILENT = {
+    Optional: [{}, {"raw": True}],
+    Keyword: [{}, {"raw": True}],
+    MaybeNone: [{"mask": None}, {"mask": torch.ones(1)}],
+    Variadic: [{}, {"raw": True}],
+    ByValue: [{}],
+    Counting: [{}, {}],
+    Keeping: [{}],
+    Storing: [{}],
+    Tapping: [{}, {"taps": (1,)}],
+    Reading: [{}],
+    Replaced: [{}],
+}
+
+
+@pytest.mark.parametrize("kind", SILENT)
+def test_what_a_trace_does_not_see_is_not_folded(kind):
+    model = kind().eval()
+    x = torch.randn(3, 1, 6, 6)
     baked = bake(model)
-    assert type(baked.bn1) is nn.BatchNorm3d
-    assert type(baked.body[1]) is nn.Identity
+    assert model.kept == {"features": []}
+    for options in SILENT[kind]:
+        with torch.no_grad():
+            torch.testing.assert_close(baked(x, **options), model(x, **options))
+    if kind is Keeping:
+        torch.testing.assert_close(baked.kept["features"], model.kept["features"])
+    if kind is Storing:
+        torch.testing.assert_close(baked.f, model.f)
+
+
+class Block(nn.Module):
+    """Called with one argument, whatever else it could take."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = GroupConv2d(4, 4, 3, Fixed(C4))
+        self.bn = batch_norm(nn.BatchNorm3d, 4)
+
+    def forward(self, f, raw=None):
+        f = self.conv(f)
+        return f if raw is not None else self.bn(f)
+
+
+def test_options_of_inner_modules_are_seen():
+    model = nn.Sequential(LiftConv2d(1, 4, 3, Fixed(C4)), Block())
+    baked = bake(model)
+    assert type(baked[1].bn) is nn.Identity
     assert difference(model, baked, torch.randn(3, 1, 8, 8)) < 1e-5
+
+
+def test_neighbours_in_sequences_are_folded_where_the_pass_cannot_be_traced():
+    inner = nn.Sequential(GroupConv2d(4, 4, 3, Fixed(C4)), batch_norm(nn.BatchNorm3d, 4))
+    model = nn.Sequential(
+        LiftConv2d(1, 4, 3, Fixed(C4)), batch_norm(nn.BatchNorm3d, 4), inner, Judging()
+    )
+    compiled = bake(torch.compile(model, backend="eager"))
+    for baked in (bake(model), compiled._orig_mod):
+        assert type(baked[1]) is type(baked[2][1]) is nn.Identity
+        assert difference(model, baked, torch.randn(3, 1, 8, 8)) < 1e-5
+
+
+class Judging(nn.Module):
+    def forward(self, f):
+        return f if f.sum() > -1e9 else -f
+
+
+@pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook"])
+def test_hooks_see_what_they_saw(register):
+    model = nn.Sequential(
+        nn.Sequential(LiftConv2d(1, 4, 3, Fixed(C4))), nn.Sequential(batch_norm(nn.BatchNorm3d, 4))
+    ).eval()
+    seen = []
+    getattr(model[register == "register_forward_pre_hook"], register)(
+        lambda module, inputs, *output: seen.append((*inputs, *output)[-1])
+    )
+    baked = bake(model)
+    assert seen == []  # no trace ran into the hook
+    x = torch.randn(3, 1, 8, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(baked(x), model(x))
+    assert len(seen) == 2
+    torch.testing.assert_close(seen[0], seen[1])
 
 
 class Reused(nn.Module):
@@ -275,9 +452,9 @@ def test_norms_and_means(kind, weighted, shape):
 def test_linear(bias):
     layer = GroupLinear(3, 5, blurred(G, 6), bias=bias)
     baked = bake(layer)
-    x = torch.randn(2, 6, 3)
+    x = torch.randn(2, 3, 6)
     assert symshare_modules(baked) == set()
-    assert baked(x).shape == (2, G, 5)
+    assert baked(x).shape == (2, 5, G)
     assert difference(layer, baked, x) < 1e-5
 
 
@@ -303,7 +480,7 @@ def test_whole_networks(kind, architecture):
     model = group_cnn(kind, architecture)
     baked = bake(model)
     assert type(baked) is nn.Sequential
-    assert symshare_modules(baked) <= {constants.Standardise}
+    assert symshare_modules(baked) <= {constants.Normalise}
     assert (symshare_modules(baked) == set()) == (kind != "gated")
     assert difference(model, baked, images(architecture)) < 1e-5
 
@@ -408,7 +585,7 @@ def test_representations_that_user_code_reads_become_constants():
     model = Holding()
     baked = bake(model)
     assert baked.layers[0] is baked.conv
-    assert symshare_modules(baked) == {constants.Constant}
+    assert symshare_modules(baked) == {constants.Frozen}
     assert not any(isinstance(module, Representation) for module in baked.modules())
     assert difference(model, baked, torch.randn(2, 1, 6, 6)) < 1e-5
 
@@ -433,7 +610,6 @@ def test_half_precision_of_one_layer():
 
 
 @pytest.mark.parametrize("kind", REPRESENTATIONS)
-@pytest.mark.filterwarnings("ignore:var_mean")  # of the network itself, on no samples
 @pytest.mark.parametrize("n", [0, 1])
 def test_small_batches(kind, n):
     for model, x in ((group_cnn(kind), images(n=n)), (Residual(), torch.randn(n, 1, 8, 8))):
@@ -453,14 +629,96 @@ def test_copies_of_the_copy(kind):
     assert torch.equal(twin(x), baked(x))
 
 
-def test_hard_takes_the_nearest_permutations():
-    model = group_cnn("sinkhorn")
+def nearest(R):
+    """The permutation matrices that scipy finds nearest to a stack."""
+    stack = torch.zeros_like(R)
+    for r, permutation in zip(R.detach(), stack, strict=True):
+        permutation[linear_sum_assignment(r.double().numpy(), maximize=True)] = 1
+    return stack
+
+
+@pytest.mark.parametrize("options", [{}, {"iterations": 3}, {"init": "paper"}, {"anchor": False}])
+def test_hard_takes_the_nearest_permutations(options):
+    def make(group_size, positions):
+        representation = Sinkhorn(group_size, positions, **options)
+        return representation if "init" in options else disturbed(representation)
+
+    model = GroupCNN(SMALL, 1, 10, 3, wscnn(SMALL, G, make), (9, 9)).eval()
     baked = bake(model, hard=True)
-    lifting, hidden = baked.conv0.weight, baked.conv1.weight
-    for g in range(1, G):
-        for W in (lifting, hidden):
-            copies = W.unflatten(0, (-1, G)).flatten(2)
-            assert torch.equal(copies[:, g].sort(-1).values, copies[:, 0].sort(-1).values)
+    for i, layer in enumerate((model.lifting, *model.hidden)):
+        expected = torch.einsum("gde,oie->ogid", nearest(layer.representation()), layer.theta)
+        got = getattr(baked, f"conv{i}").weight.unflatten(0, (-1, G))
+        torch.testing.assert_close(got.reshape(3, G, -1), expected.flatten(2), atol=0, rtol=0)
+
+
+def disturbed(representation):
+    """With logits far from those of its start, and a warm start that is none."""
+    with torch.no_grad():
+        for p in representation.parameters():
+            p += 3 * torch.randn_like(p)
+        for name, buffer in representation.named_buffers():
+            if name.endswith("potentials"):
+                buffer.normal_(std=20.0)
+    return representation
+
+
+@pytest.mark.parametrize("elements", ["transport", "learned", C4.cayley])
+def test_hard_moves_both_actions_of_kronecker(elements):
+    shared = disturbed(Kronecker(G, 3, elements=elements))
+    layers = [GroupConv2d(2, 2, 3, shared), GroupConv2d(2, 2, 3, shared)]
+    model = nn.Sequential(LiftConv2d(1, 2, 3, shared), *layers).eval()
+    baked = bake(model, hard=True)
+    B = nearest(shared.on_kernel((3, 3))())
+    held = Kronecker(G, 3, space=B, learn_space=False, elements=elements)
+    A, _ = held.on_group((3, 3)).factors()
+    if elements == "learned":
+        A = A._replace(R=nearest(shared.on_group((3, 3)).factors()[0].R))
+    lifted = torch.einsum("gpq,oiq->ogip", B, model[0].theta)
+    torch.testing.assert_close(baked[0][0].weight.flatten(), lifted.flatten())
+    for i in (1, 2):
+        theta = model[i].theta.unflatten(-1, (G, -1))
+        moved = torch.einsum("ghk,gpq,oikq->ogihp", A.R, B, theta)
+        torch.testing.assert_close(baked[i][1].weight.flatten(), moved.flatten())
+
+
+def test_hard_at_the_size_of_the_cube():
+    cube = groups.cube(reflections=True)
+    learned = Kronecker.from_action(cube, 3, learn=True)
+    layer = GroupConv3d(1, 1, 3, learned)
+    with pytest.raises(ValueError, match="would need"):
+        layer.representation()
+    known = GroupConv3d(1, 1, 3, Kronecker.from_action(cube, 3))
+    known.load_state_dict({"theta": layer.theta, "bias": layer.bias})
+    assert not torch.allclose(bake(layer)[1].weight, known.kernel(), atol=1e-3)
+    torch.testing.assert_close(bake(layer, hard=True)[1].weight, known.kernel())
+
+
+def test_hard_settles_the_slots_of_birkhoff():
+    slots = Birkhoff(groups.dihedral(4), group_size=G, anchor=False)
+    chosen = torch.tensor([1, 3, 0, 2])  # the rotations, in another order
+    logits = torch.rand(G, 8)
+    logits[torch.arange(G), chosen] += 1.0
+    slots.coefficients.logits.data = logits
+    model = nn.Sequential(LiftConv2d(1, 2, 3, slots), GroupConv2d(2, 2, 3, slots)).eval()
+    baked = bake(model, hard=True)
+    B = C4.lift((3, 3))[chosen]
+    R = C4.regular((3, 3)).unflatten(-1, (G, 9)).unflatten(1, (G, 9))
+    R = R[chosen][:, chosen][:, :, :, chosen].flatten(3).flatten(1, 2)
+    for matrices, layer, convolution in ((B, model[0], baked[0][0]), (R, model[1], baked[1][1])):
+        expected = torch.einsum("gde,oie->ogid", matrices, layer.theta)
+        torch.testing.assert_close(convolution.weight.flatten(), expected.flatten())
+
+
+def test_hard_on_stacks_of_the_identity_alone():
+    model = LiftConv2d(1, 2, 3, Sinkhorn(1, 9))
+    torch.testing.assert_close(bake(model, hard=True)[0].weight, model.theta.view(2, 1, 3, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.half])
+def test_hard_in_other_dtypes(dtype):
+    model = LiftConv2d(1, 2, 3, blurred(G, 9)).to(dtype).eval()
+    expected = torch.einsum("gde,oie->ogid", nearest(model.representation()).to(dtype), model.theta)
+    assert torch.equal(bake(model, hard=True)[0].weight.flatten(), expected.flatten())
 
 
 def test_hard_keeps_measures_and_sharing():
@@ -469,19 +727,13 @@ def test_hard_keeps_measures_and_sharing():
     mean = torch.full((36, 36), 1 / 36)
     known = Gated(torch.stack([torch.eye(36)] + [mean] * (G - 1)), gate())
     model = nn.Sequential(LiftConv2d(1, 2, 3, Fixed(C4)), GroupConv2d(2, 2, 3, known), *layers)
+    before = copy.deepcopy(model.state_dict())
     baked = bake(model, hard=True)
     torch.testing.assert_close(baked[1][1].weight, model[1].kernel())
-    assert not torch.allclose(baked[2][1].weight, model[2].kernel())
-
-
-def test_hard_weighs_permutations_with_the_measure():
-    representation = blurred(G, 36)
-    representation.gate = gate()
-    layer = GroupConv2d(1, 1, 3, representation)
-    (_, hard, _) = bake(layer, hard=True)
-    measure = representation.gate().detach()
-    first = hard.weight[0].flatten(1)
-    torch.testing.assert_close(first, layer.theta[0, 0].unflatten(0, (G, 9)) * measure[:, None])
+    for i in (2, 3):
+        expected = torch.einsum("gde,oie->ogid", nearest(shared.eval()()), model[i].theta)
+        torch.testing.assert_close(baked[i][1].weight.flatten(), expected.flatten())
+    assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
 
 
 def test_hard_on_permutations_changes_nothing():
@@ -513,13 +765,29 @@ def test_the_report_counts_right_answers(unchecked):
             bake(model, data=data)
 
 
-class RowStochastic(Sinkhorn):
-    membership = "row stochastic"
+class Scaled(Sinkhorn):
+    """Doubly stochastic, but not by its projection alone."""
+
+    def __init__(self, group_size, positions):
+        super().__init__(group_size, positions)
+        self.share = nn.Parameter(torch.tensor(0.5))
+
+    def forward(self):
+        R = super().forward()
+        return self.share * R + (1 - self.share) / R.shape[-1]
 
 
-def test_hard_refuses_what_is_not_doubly_stochastic():
-    model = LiftConv2d(1, 2, 3, RowStochastic(G, 9))
-    with pytest.raises(ValueError, match="RowStochastic learns matrices that are row stochastic"):
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (RowStochastic, "the logits of RowStochastic: its matrices are row stochastic"),
+        (Unconstrained, "the matrices of Unconstrained: its matrices are free"),
+        (Scaled, "the share of Scaled: its matrices are doubly stochastic"),
+    ],
+)
+def test_hard_refuses_what_learns_in_another_way(kind, what):
+    model = LiftConv2d(1, 2, 3, kind(G, 9))
+    with pytest.raises(ValueError, match=what):
         bake(model, hard=True)
     bake(model)
 
@@ -547,5 +815,9 @@ def test_subclasses_with_a_forward_pass_of_their_own_are_refused():
     x = torch.randn(1, 1, 5, 5)
     with pytest.raises(ValueError, match="Activated has a forward pass of its own"):
         bake(Activated(1, 2, 3, Fixed(C4)))
+    patched = LiftConv2d(1, 2, 3, Fixed(C4))
+    patched.forward = torch.relu
+    with pytest.raises(ValueError, match="LiftConv2d has a forward pass of its own"):
+        bake(patched)
     layer = Renamed(1, 2, 3, Fixed(C4))
     assert difference(layer, bake(layer), x) < 1e-5

@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 import symshare
-from symshare import bake, export, groups
-from symshare.convert import exporting, load_tensors
+from symshare import bake, export, groups, load_tensors
+from symshare.convert import exporting
 from symshare.layers import GroupBatchNorm, GroupConv2d, GroupPool, LiftConv2d
 from symshare.models import SMALL, GroupCNN
 from symshare.representations import Fixed, Gated, Sinkhorn

@@ -146,3 +146,32 @@ def test_acts_on_squares_of_every_size():
 def test_lattice_rotations_stay_permutations(n):
     assert isinstance(groups.rotations(n), groups.GroupAction)
     assert isinstance(groups.rotations(n + 4), groups.InterpolatedAction)
+
+
+@pytest.mark.parametrize(
+    ("n", "generators", "name", "order"),
+    [
+        (8, ["rot45"], "C8", 8),
+        (16, ["rot45"], "C8", 8),
+        (6, ["rot120"], "C3", 3),
+        (6, ["rot60", "flipW"], "D6", 12),
+        (12, ["flipW", "flipW_rot60"], "D6", 12),
+    ],
+)
+def test_closure(n, generators, name, order):
+    part = groups.dihedral(n).subset(generators)
+    closed = groups.closure(part)
+    assert (closed.name, len(closed), closed.is_group) == (name, order, True)
+    assert closed.names[: len(part)] == part.names
+
+
+def test_closure_is_capped():
+    with pytest.raises(ValueError, match="closure: .* generates more than 48 elements"):
+        groups.closure(groups.rotations(60).subset(["rot6"]))
+    assert len(groups.closure(groups.rotations(60).subset(["rot6"]), cap=60)) == 60
+
+
+@pytest.mark.parametrize("n", [0, -4])
+def test_refuses_no_rotations(n):
+    with pytest.raises(ValueError, match=f"InterpolatedAction: n must be at least 1, got {n}"):
+        groups.InterpolatedAction(n, [(0, False)])

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import oracles
-from symshare import groups
+from symshare import groups, layers
 from symshare.layers import (
+    GroupBatchNorm,
     GroupConv2d,
     GroupInstanceNorm,
     GroupLayerNorm,
@@ -183,14 +184,67 @@ def test_linear_is_the_papers_matrix():
         layer.theta.copy_(torch.arange(4.0).reshape(1, 1, 4))
     W = torch.tensor([[0, 1, 2, 3], [3, 0, 1, 2], [2, 3, 0, 1], [1, 2, 3, 0]])
     assert torch.equal(layer.kernel().reshape(4, 4), W.float())
-    x = torch.randn(2, 4, 1)
-    torch.testing.assert_close(layer(x), W.float() @ x)
+    x = torch.randn(2, 1, 4)
+    torch.testing.assert_close(layer(x), x @ W.float().T)
 
 
 def test_linear_on_shifts_is_equivariant():
     layer = GroupLinear(2, 3, Fixed(groups.cyclic_shifts(6)))
-    x = torch.randn(4, 6, 2)
-    torch.testing.assert_close(layer(x.roll(2, 1)), layer(x).roll(2, 1))
+    x = torch.randn(4, 2, 6)
+    torch.testing.assert_close(layer(x.roll(2, -1)), layer(x).roll(2, -1))
+
+
+I, O, G = 2, 3, 5
+LAYERS = [name for name in layers.__all__ if "Conv" in name or "Linear" in name]
+
+
+def layer_and_input(name):
+    """A layer from I to O channels and G elements, with an input in which no two axes agree."""
+    dims = int(name[-2]) if name.endswith("d") else 1
+    K = () if "Lift" in name or "Linear" in name else (G,)
+    D = 7 if "Linear" in name else 2**dims * (G if K else 1)
+    sizes = (7,) if "Linear" in name else (6, 8, 9)[:dims]
+    size = () if "Linear" in name else (2,)
+    layer = getattr(layers, name)(I, O, *size, Fixed(torch.randn(G, D, D)))
+    return layer, torch.randn(4, I, *K, *sizes)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+class TestAxesOfEveryLayer:
+    """[B, O, G, ...]: what norms, pooling and the next layer take for granted."""
+
+    def test_channels_are_axis_1(self, name):
+        layer, x = layer_and_input(name)
+        y = layer(x)
+        assert y.shape[:3] == (4, O, G)
+        order = torch.tensor([2, 0, 1])
+        moved = copy.deepcopy(layer)
+        with torch.no_grad():
+            moved.bias.copy_(layer.bias[order])
+            moved.theta.copy_(layer.theta[order])
+        torch.testing.assert_close(moved(x), y[:, order])
+
+    def test_elements_are_axis_2(self, name):
+        layer, x = layer_and_input(name)
+        order = torch.tensor([3, 0, 4, 2, 1])
+        moved = copy.deepcopy(layer)
+        moved.representation = Fixed(layer.representation()[order])
+        torch.testing.assert_close(moved(x), layer(x)[:, :, order])
+
+    def test_norms_and_means_fit_behind_it(self, name):
+        layer, x = layer_and_input(name)
+        y = layer(x)
+        torch.testing.assert_close(GroupPool()(y), y.mean(2))
+        for norm in (GroupLayerNorm(), GroupInstanceNorm(), GroupBatchNorm(O)):
+            assert norm(y).shape == y.shape
+
+
+def test_linear_layers_and_a_mean_are_invariant():
+    ring = Fixed(groups.cyclic_shifts(6))
+    network = torch.nn.Sequential(GroupLinear(2, 3, ring), GroupLinear(3, 4, ring), GroupPool())
+    x = torch.randn(5, 2, 6)
+    assert network(x).shape == (5, 4)
+    torch.testing.assert_close(network(x.roll(2, -1)), network(x))
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,12 @@ ERRORS = {
         lambda: run(LiftConv2d(1, 2, 3, C4, padding=5, padding_mode="circular"), 1, 1, 4, 9),
         r"padding \(5, 5\) is more than \(4, 9\), the most that padding_mode='circular'",
     ),
-    "vectors": (lambda: run(GroupLinear(1, 2, Sinkhorn(4, 9)), 1, 8, 1), r"\[B, 9, 1\]"),
+    "vectors": (
+        lambda: run(GroupLinear(1, 2, Sinkhorn(4, 9)), 1, 9, 1),
+        r"GroupLinear: expected an input \[B, 1, 9\] \(channels, then positions\), got \(1, 9, 1\)"
+        "; move the channels to axis 1",
+    ),
+    "matrix for vectors": (lambda: run(GroupLinear(1, 2, Sinkhorn(4, 9)), 1, 9), r"\[B, 1, 9\]"),
     "pool": (lambda: run(GroupPool(Measure(8)), 1, 2, 4), "measure over 8 elements"),
     "norm channels": (
         lambda: run(GroupBatchNorm(3), 2, 2, 4, 5),
@@ -187,9 +192,21 @@ ERRORS = {
         lambda: conv((1, 2, 8), (2, 2, 9), (4, 9, 9), "lift_conv", kernel_size=(3, 3, 1, 1)),
         "lift_conv: expected a kernel of 1, 2 or 3 axes, got 4",
     ),
+    "function of one number, no axes": (
+        lambda: conv((1, 2), (2, 2, 9), (4, 9, 9), "lift_conv", kernel_size=3),
+        r"lift_conv: expected f \[B, I, \*space\] with 1, 2 or 3 spatial axes, got \(1, 2\); resh",
+    ),
+    "function of one number, many axes": (
+        lambda: conv((1, 2, 4, 5, 5, 5, 5), (2, 2, 36), (4, 36, 36), kernel_size=3),
+        r"group_conv: expected f \[B, I, K, \*space\] with 1, 2 or 3 spatial axes, got \(1, 2, 4",
+    ),
+    "function of one number, no batch": (
+        lambda: conv((2, 8, 8), (2, 2, 9), (4, 9, 9), "lift_conv", kernel_size=3),
+        r"lift_conv: theta .*; the last axis of theta is D, and f is \[B, I, \*space\], here \(2",
+    ),
     "function vectors": (
-        lambda: functional.group_linear(torch.ones(1, 5, 1), torch.ones(1, 1, 6), torch.eye(6)),
-        r"group_linear: expected vectors \[B, 6, 1\]",
+        lambda: functional.group_linear(torch.ones(1, 1, 5), torch.ones(1, 1, 6), torch.eye(6)),
+        r"group_linear: expected an input \[B, 1, 6\]",
     ),
 }
 
@@ -200,6 +217,20 @@ def test_says_what_does_not_fit(case):
     call, message = ERRORS[case]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("sizes", [(0, 2), (2, 0), (-1, 2)], ids=str)
+@pytest.mark.parametrize("name", [n for n in layers.__all__ if "Conv" in n or "Linear" in n])
+def test_refuses_layers_without_channels(name, sizes):
+    kernel = () if name == "GroupLinear" else (1,)
+    positions = 4 if name.startswith("GroupConv") else 1
+    message = (
+        f"^{name}: in_channels and out_channels must be at least 1, got "
+        f"in_channels={sizes[0]}, out_channels={sizes[1]}$"
+    )
+    with pytest.raises(ValueError, match=message):
+        getattr(layers, name)(*sizes, *kernel, Sinkhorn(4, positions))
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -97,9 +97,28 @@ def test_a_module_is_its_function():
     )
     assert torch.equal(conv(f), y)
     linear = GroupLinear(2, 3, Fixed(groups.cyclic_shifts(5)))
-    x = torch.randn(4, 5, 2)
+    x = torch.randn(4, 2, 5)
     expected = functional.group_linear(x, linear.theta, linear.representation(), linear.bias)
     assert torch.equal(linear(x), expected)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_number_stands_for_all_axes(kind, dims):
+    *arguments, size = tensors(kind, dims)
+    numbers = {"stride": 2, "padding": 1, "dilation": 1} | (
+        {"output_padding": 1} if "Transpose" in kind else {}
+    )
+    each = {name: (n,) * dims for name, n in numbers.items()}
+    expected = pure(kind)(*arguments, kernel_size=size, groups=2, **each)
+    found = pure(kind)(*arguments, kernel_size=size[0], groups=2, **numbers)
+    assert torch.equal(found, expected)
+    batches = torch.stack([arguments[0]] * 3)
+
+    def call(f):
+        return pure(kind)(f, *arguments[1:], kernel_size=size[0], groups=2, **numbers)
+
+    torch.testing.assert_close(vmap(call)(batches)[1], expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])

@@ -1,11 +1,14 @@
-"""The projection with its implicit derivative, against Newton's method in float64."""
+"""The projection with its implicit derivative, against `bench.truth`: Newton's method in float64.
+
+`tests/test_bench.py` holds that to sweeps and finite differences.
+"""
 
 from importlib import import_module
 
 import pytest
 import torch
 
-import oracles
+from symshare.bench import truth
 from symshare.sinkhorn import entropy, marginal_error, project, sinkhorn
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
@@ -53,9 +56,10 @@ def test_agrees_with_newton_in_float64(name, D):
     cotangent = torch.randn(N, D, D)
     R, _, _ = project(logits, start)
     (found,) = torch.autograd.grad(R, logits, cotangent)
-    truth, gradient = oracles.doubly_stochastic(logits.detach(), cotangent)
+    exact = truth.project(logits)
+    gradient = truth.gradient(exact, cotangent)
     assert marginal_error(R) < 1e-5
-    assert (R - truth).abs().max() < 1e-5
+    assert (R - exact).abs().max() < 1e-5
     wrong = (found - gradient).flatten(1).norm(dim=1) / gradient.flatten(1).norm(dim=1)
     assert wrong.max() < (2e-4 if name == "sharpest" else 3e-5)
 
@@ -64,13 +68,14 @@ def test_agrees_with_newton_in_float64(name, D):
 def test_the_schedule_for_accelerators_is_as_good(name, D, monkeypatch):
     logits, start = warm_start(LOGITS[name](D))
     cotangent = torch.randn(N, D, D)
-    truth, gradient = oracles.doubly_stochastic(logits, cotangent)
+    exact = truth.project(logits)
+    gradient = truth.gradient(exact, cotangent)
     monkeypatch.setattr("symshare.sinkhorn.projection.adapts", lambda _: False)
     logits.requires_grad_()
     R, _, _ = project(logits, start, TRAINING)
     (found,) = torch.autograd.grad(R, logits, cotangent)
     assert marginal_error(R) < 1e-5
-    assert (R - truth).abs().max() < 1e-5
+    assert (R - exact).abs().max() < 1e-5
     wrong = (found - gradient).flatten(1).norm(dim=1) / gradient.flatten(1).norm(dim=1)
     assert wrong.max() < 3e-4
     assert marginal_error(project(logits.detach(), None, CONVERGED).R) < 1e-5

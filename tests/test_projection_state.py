@@ -267,3 +267,61 @@ def test_logits_must_not_change_while_they_are_shared():
         with pytest.raises(RuntimeError, match="leave the block before the optimiser step"):
             stack()
     stack()
+
+
+def test_other_logits_are_not_answered_with_the_shared_matrix():
+    stack = Sinkhorn(4, 9)
+    other = torch.randn(3, 9, 9)
+    with shared(stack):
+        R = torch.func.functional_call(stack, {"projection.logits": other})
+    torch.testing.assert_close(R[1:], project(other).R)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_are_made_while_sharing(copied):
+    network, x = Network(), torch.randn(9, 2)
+    with shared(network):
+        twin = copied(network)
+    torch.testing.assert_close(twin(x), network(x))
+
+
+@pytest.mark.parametrize("change", [torch.neg, lambda x: x.flip(-1), lambda x: x + 0.1 * x.flip(0)])
+def test_every_change_of_the_logits_is_noticed(change):
+    projection = sharp()
+    projection()
+    before = projection.potentials.clone()
+    with torch.no_grad():
+        projection.logits.copy_(change(projection.logits))
+    projection()
+    assert torch.equal(projection._start, before)
+
+
+def test_sharing_inside_a_compiled_step(unwrapped):
+    network = nn.Sequential(
+        unwrapped.LiftConv2d(1, 2, 3, unwrapped.Sinkhorn(4, 9)),
+        unwrapped.GroupConv2d(2, 2, 3, unwrapped.Sinkhorn(4, 36)),
+        unwrapped.GroupConv2d(2, 2, 3, unwrapped.Sinkhorn(4, 36)),
+    )
+
+    def loss(x):
+        with unwrapped.shared(network):
+            return network(x).square().sum()
+
+    x = torch.randn(2, 1, 9, 9)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), loss(x), atol=1e-5, rtol=1e-5)
+
+
+def test_the_state_of_the_first_version_is_read():
+    logits = torch.randn(3, 9, 9)
+    stack = Sinkhorn(4, 9)
+    stack.load_state_dict({"logits": logits})
+    assert torch.equal(stack.logits, logits)
+
+
+def test_the_entropy_of_unrolled_sharp_matrices_has_a_gradient():
+    stack = Sinkhorn(4, 9, iterations=20)
+    with torch.no_grad():
+        stack.logits.copy_(105 * torch.rand(3, 9, 9))
+    stack.entropy().backward()
+    assert stack.logits.grad.isfinite().all()

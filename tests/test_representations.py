@@ -35,6 +35,7 @@ def test_is_a_stack_of_doubly_stochastic_matrices(representation):
     R = representation()
     G, D = representation.group_size, representation.positions
     assert R.shape == (G, D, D)
+    assert representation.membership == "doubly stochastic"
     assert R.min() >= 0
     assert marginal_error(R) < 1e-3
     assert representation.marginal_error.item() == pytest.approx(marginal_error(R).item())

@@ -2,6 +2,8 @@
 
 import copy
 import io
+import itertools
+import math
 import pickle
 import subprocess
 import sys
@@ -10,30 +12,52 @@ import pytest
 import torch
 
 from symshare import GroupConv2d, LiftConv2d, groups
+from symshare.data import transform
+from symshare.fit.config import OptimConfig
+from symshare.fit.module import Classifier
 from symshare.representations import (
     Birkhoff,
     Fixed,
     Gated,
     Kronecker,
+    Measure,
     RowStochastic,
     Sinkhorn,
     Unconstrained,
     shared,
 )
+from symshare.representations import projection as projection_module
 from symshare.representations.kronecker import Transport
 from symshare.representations.starts import random_permutations
 from symshare.sinkhorn import entropy, marginal_error
 
 C4 = groups.rotations(4)
 D4 = groups.dihedral(4)
+OPEN = D4.subset(["rot90"])
 K3 = (3, 3)
+
+
+def matrix(*rows):
+    return torch.tensor(rows, device="cpu")
+
 
 CASES = {
     "sinkhorn": lambda: Sinkhorn(4, 9),
     "sinkhorn-paper": lambda: Sinkhorn(4, 9, init="paper"),
     "fixed": lambda: Fixed(C4).on_kernel(K3),
     "fixed-group": lambda: Fixed(C4).on_group(K3),
+    "fixed-open": lambda: Fixed(OPEN).on_kernel(K3),
+    "fixed-open-group": lambda: Fixed(OPEN).on_group(K3),
+    "fixed-ring-open-group": lambda: Fixed(groups.cyclic_shifts(6).subset(["shift1"])).on_group(
+        (6,)
+    ),
+    "fixed-interpolated": lambda: Fixed(groups.rotations(8)).on_group(K3),
+    "fixed-any": lambda: Fixed(matrix([[0.0, -1.0], [3.0, 0.5]])),
+    "fixed-nonnegative": lambda: Fixed(matrix([[0.0, 1.0], [3.0, 0.5]])),
+    "fixed-rows": lambda: Fixed(matrix([[0.0, 1.0], [0.0, 1.0]])),
     "gated": lambda: Gated(D4).on_kernel(K3),
+    "gated-open-group": lambda: Gated(OPEN).on_group(K3),
+    "gated-any": lambda: Gated(matrix([[1.0, 0.0], [0.0, 1.0]], [[-1.0, 0.0], [0.0, 3.0]])),
     "gated-group": lambda: Gated(D4).on_group(K3),
     "birkhoff": lambda: Birkhoff(D4).on_kernel(K3),
     "birkhoff-slots": lambda: Birkhoff(D4, 3).on_kernel(K3),
@@ -42,12 +66,14 @@ CASES = {
     "birkhoff-ring": lambda: Birkhoff(groups.cyclic_shifts(6), 3),
     "birkhoff-trivial": lambda: Birkhoff(C4, 1).on_kernel(K3),
     "birkhoff-group": lambda: Birkhoff(D4, 3).on_group(K3),
-    "birkhoff-partial": lambda: Birkhoff(D4.subset(["rot90"])).on_group(K3),
+    "birkhoff-partial": lambda: Birkhoff(OPEN).on_group(K3),
     "kronecker": lambda: Kronecker(4, 3).on_kernel(K3),
     "kronecker-group": lambda: Kronecker(4, 3).on_group(K3),
     "kronecker-free": lambda: Kronecker(3, 3, anchor=False).on_group(K3),
     "kronecker-learned": lambda: Kronecker(4, 3, elements="learned").on_group(K3),
     "kronecker-held": lambda: Kronecker.from_action(C4, 3).on_group(K3),
+    "kronecker-open": lambda: Kronecker.from_action(OPEN, 3).on_group(K3),
+    "kronecker-open-lift": lambda: Kronecker.from_action(OPEN, 3).on_kernel(K3),
     "kronecker-candidates": lambda: Kronecker.from_action(D4, 3, learn=True).on_group(K3),
     "kronecker-trivial": lambda: Kronecker(1, 3).on_group(K3),
     "row-stochastic": lambda: RowStochastic(4, 9),
@@ -63,15 +89,21 @@ def representation(request):
     return CASES[request.param]()
 
 
+SETS = {
+    "free": lambda R, tolerance: R.isfinite().all(),
+    "nonnegative": lambda R, tolerance: R.isfinite().all() and R.min() >= 0,
+    "row stochastic": lambda R, tolerance: R.min() >= 0 and (R.sum(-1) - 1).abs().max() < tolerance,
+    "doubly stochastic": lambda R, tolerance: R.min() >= 0 and marginal_error(R) < tolerance,
+}
+"""What each membership says, the largest set first."""
+
+
 def assert_member(representation, tolerance):
     R = representation().detach()
-    if representation.membership == "free":
-        assert R.isfinite().all()
-        return
-    assert R.min() >= 0
-    assert (R.sum(-1) - 1).abs().max() < tolerance
-    if representation.membership == "doubly stochastic":
-        assert marginal_error(R) < tolerance
+    assert SETS[representation.membership](R, tolerance)
+    if not representation.learned_parts():
+        smallest = [name for name, contains in SETS.items() if contains(R, tolerance)][-1]
+        assert representation.membership == smallest
 
 
 def train(representation, steps):
@@ -133,6 +165,11 @@ def test_penalties_and_marginal_error_are_finite_scalars(representation):
     torch.testing.assert_close(representation.marginal_error, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_says_its_sizes(representation):
+    G, D = representation.group_size, representation.positions
+    assert f"group_size={G}, positions={D}" in repr(representation)
+
+
 def test_state_moves_whole(representation):
     keys = list(representation.state_dict())
     assert list(representation.eval().state_dict()) == keys
@@ -169,7 +206,7 @@ def test_moves_to_another_device(representation):
     assert list(representation.state_dict()) == keys
 
 
-@pytest.mark.parametrize("case", [name for name in CASES if name.startswith(("birk", "kron"))])
+@pytest.mark.parametrize("case", CASES)
 def test_starts_on_the_meta_device(case):
     expected = CASES[case]()
     with torch.device("meta"):
@@ -186,6 +223,7 @@ SHARED = {
     "kronecker": lambda: Kronecker(4, 3),
     "kronecker-learned": lambda: Kronecker(4, 3, elements="learned"),
     "kronecker-held": lambda: Kronecker.from_action(C4, 3),
+    "kronecker-held-table": lambda: Kronecker(4, 3, elements=C4.cayley),
 }
 
 
@@ -212,6 +250,74 @@ def test_one_instance_serves_a_network(make):
     assert y.shape == (2, 3, 4, 1, 1)
     y.square().sum().backward()
     assert all(p.grad.abs().max() > 0 for p in instance.parameters())
+
+
+UNBOUND = SHARED | {
+    "fixed-open": lambda: Fixed(OPEN),
+    "fixed-interpolated": lambda: Fixed(groups.rotations(8)),
+    "gated-open": lambda: Gated(OPEN),
+    "birkhoff-open": lambda: Birkhoff(OPEN),
+    "kronecker-open": lambda: Kronecker.from_action(OPEN, 3),
+}
+
+
+@pytest.mark.parametrize("make", UNBOUND.values(), ids=list(UNBOUND))
+def test_answers_before_it_has_a_kernel(make):
+    instance = make()
+    views = instance.on_kernel(K3), instance.on_group(K3)
+    assert f"group_size={instance.group_size}" in repr(instance)
+    order = list(SETS)
+    assert order.index(instance.membership) <= min(order.index(view.membership) for view in views)
+    error = max(view.marginal_error for view in views)
+    torch.testing.assert_close(instance.marginal_error, error, rtol=1e-3, atol=1e-5)
+    penalties = instance.penalties()
+    for name, value in penalties.items():
+        assert value.ndim == 0
+        assert value.isfinite()
+        assert value == sum(getattr(part, name)() for part in instance.learned_parts())
+    learned = [p for name, p in instance.named_parameters() if not name.startswith("gate")]
+    if learned:
+        assert all(g.abs().max() > 0 for g in torch.autograd.grad(penalties["entropy"], learned))
+    else:
+        assert penalties["entropy"] == 0
+
+
+def objective(modules, weights):
+    """What training adds to the loss, and the size of its gradient."""
+    net = torch.nn.ModuleList(modules)
+    optim = OptimConfig(**{"measure": 0.0, **weights})
+    total = Classifier(net, torch.nn.Identity(), transform("none"), optim, 0)._penalty()
+    if not (isinstance(total, torch.Tensor) and total.requires_grad):
+        return float(total), 0.0
+    gradient = torch.autograd.grad(total, list(net.parameters()), allow_unused=True)
+    return total.item(), sum(g.abs().sum().item() for g in gradient if g is not None)
+
+
+@pytest.mark.parametrize("weight", ["entropy", "norm", "measure"])
+@pytest.mark.parametrize(
+    "make",
+    [*UNBOUND.values(), lambda: Sinkhorn(4, 9), lambda: RowStochastic(4, 9)],
+    ids=[*UNBOUND, "sinkhorn", "row-stochastic"],
+)
+def test_what_is_learned_counts_once_however_many_layers_use_it(make, weight):
+    instance = make()
+    with torch.no_grad():
+        for p in instance.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    if weight == "measure":
+        expected = 0.0 if instance.gate is None else instance.measure[1:].sum().item()
+    else:
+        parts = instance.learned_parts()
+        expected = sum(getattr(part, weight)().item() for part in parts)
+    lift = LiftConv2d(1, 2, 3, instance)
+    if instance.positions is None:
+        hidden = [GroupConv2d(2, 2, 3, instance) for _ in range(3)]
+    else:
+        hidden = [LiftConv2d(1, 2, 3, instance) for _ in range(3)]
+    networks = [hidden[:1], [lift, *hidden], [*hidden, lift], [instance, lift, *hidden]]
+    first, *others = (objective(network, {weight: 0.5}) for network in networks)
+    assert first[0] == pytest.approx(0.5 * expected, rel=1e-5)
+    assert all(other == pytest.approx(first, rel=1e-4) for other in others)
 
 
 def settle(slots, elements):
@@ -250,13 +356,12 @@ def test_slots_that_settled_together_stay_equivariant():
 
 
 def test_nothing_flows_where_a_product_leaves_the_chosen_set():
-    partial = D4.subset(["rot90"])
     slots = Birkhoff(D4, 2)
     settle(slots, [0, 1])
-    assert torch.equal(slots.on_group(K3)(), Fixed(partial).on_group(K3)())
-    dictionary = Birkhoff(partial)
+    assert torch.equal(slots.on_group(K3)(), Fixed(OPEN).on_group(K3)())
+    dictionary = Birkhoff(OPEN)
     settle(dictionary, [0, 1])
-    assert torch.equal(dictionary.on_group(K3)(), Fixed(partial).on_group(K3)())
+    assert torch.equal(dictionary.on_group(K3)(), Fixed(OPEN).on_group(K3)())
 
 
 def test_entropy_of_slots_vanishes_where_they_settle():
@@ -328,14 +433,23 @@ def test_a_large_product_is_formed_only_when_asked():
     assert view.penalties()["entropy"] == 0
 
 
-def test_sharing_projects_a_kronecker_once():
+def test_sharing_projects_the_spatial_action_once(monkeypatch):
     kronecker = Kronecker(4, 3)
     net = torch.nn.Sequential(LiftConv2d(1, 2, 3, kronecker), GroupConv2d(2, 2, 3, kronecker))
     x = torch.randn(1, 1, 7, 7)
+    project, calls = projection_module.project, []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return project(*arguments)
+
+    monkeypatch.setattr(projection_module, "project", counted)
     expected = net(x)
+    assert len(calls) == 2
     with shared(net):
         y = net(x)
         y.sum().backward()
+    assert len(calls) == 3
     torch.testing.assert_close(y, expected)
     assert all(p.grad.abs().max() > 0 for p in kronecker.parameters())
 
@@ -398,23 +512,33 @@ def test_ablations_start_as_sinkhorn_does(kind):
     ("make", "message"),
     [
         (lambda: Birkhoff(D4)(), "no kernel size yet"),
-        (lambda: Birkhoff(D4, 0), "at least 1 element, got 8 and group_size=0"),
+        (lambda: Birkhoff(D4, 0), "group_size must be at least 1, got 0"),
+        (lambda: Birkhoff(C4.lift(3)[1:]), "Birkhoff: the first matrix is not the identity"),
+        (lambda: Gated(C4.lift(3)[1:]), "Gated: the first matrix is not the identity"),
+        (lambda: Fixed(torch.eye(4)[:0, None]), r"Fixed: expected a stack of square matrices"),
+        (lambda: Gated(torch.ones(0, 3, 3)), r"Gated: expected a stack of square matrices"),
+        (lambda: Gated(D4, Measure(4)), "a measure on 4 elements, but the dictionary has 8"),
+        (lambda: Measure(0), "Measure: group_size must be at least 1, got 0"),
         (lambda: Birkhoff(D4, init="rand"), "'sharp' or 'paper', got 'rand'"),
         (lambda: Birkhoff(torch.full((2, 4, 4), 0.25)), "matrix 0 of the dictionary is no"),
-        (lambda: Birkhoff(torch.eye(4)), r"expected permutation matrices \[N, D, D\]"),
+        (lambda: Birkhoff(torch.eye(4)), r"expected a stack of square matrices \[G, D, D\]"),
         (lambda: Birkhoff(D4.lift(3)).on_kernel((5, 5)), "use positions=25"),
         (lambda: Birkhoff(D4.lift(3)).on_group((2, 2)), "no multiple of the 4 taps"),
-        (lambda: Birkhoff(C4, coefficients=Birkhoff(D4).coefficients), "8 slots over 8 elements"),
         (lambda: Birkhoff(D4).on_kernel(K3).expand(torch.ones(1, 1, 8)), "acts on D=9 positions"),
         (lambda: Kronecker(4, 3)(), "one stack for lifting and another for group layers"),
         (lambda: Kronecker(0, 3), "at least 1, got group_size=0"),
         (lambda: Kronecker(4, 3).on_kernel((5, 5)), r"kernels of size \(3, 3\), but the layer"),
         (lambda: Kronecker(4, 3).on_group((5, 5)), "make another Kronecker for this size"),
+        (lambda: Kronecker(4, 3).on_group(K3).on_group((1, 1)), "on 9 positions, but a kernel"),
         (lambda: Kronecker(4, 3).on_group(K3).on_kernel(K3), "its stack for group layers"),
         (lambda: Kronecker(4, 3).on_kernel(K3).on_group(K3), "its stack for lifting layers"),
         (lambda: Kronecker(4, 3, elements="free"), "'transport', 'learned' or a stack, got 'free'"),
         (lambda: Kronecker(4, 3, elements=C4.lift(3)), r"elements must be a stack \[4, 4, 4\]"),
         (lambda: Kronecker(4, 3, space=C4.lift(5)), r"space must be a stack \[4, 9, 9\]"),
+        (lambda: Kronecker(2, 3, elements=-5 * torch.ones(2, 2, 2)), "down to -5 and sums off"),
+        (lambda: Kronecker(4, 3, elements=C4.cayley / 2), "elements must be doubly stochastic up"),
+        (lambda: Kronecker(4, 3, elements=C4.cayley * torch.nan), "down to nan"),
+        (lambda: Kronecker(4, 3, elements=C4.cayley.flip(0)), "put it first in elements"),
         (lambda: Kronecker(4, 3, learn_space=False), "pass space="),
         (lambda: Kronecker(4, 3, space=C4.lift(3).flip(0)), "is not the identity"),
         (lambda: Kronecker(4, 3, space=2 * C4.lift(3)), "sums off by 1; project it first"),
@@ -435,3 +559,57 @@ def test_random_permutations_are_permutations():
     stack = random_permutations(5, 7)
     assert marginal_error(stack) == 0
     assert set(stack.unique().tolist()) == {0.0, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("count", "positions"), [(1, 2), (3, 3), (5, 3), (3, 4), (22, 4), (23, 5), (3, 9), (23, 392)]
+)
+def test_random_permutations_are_distinct_and_none_is_the_identity(count, positions):
+    for _ in range(2 if positions > 9 else 100):
+        stack = random_permutations(count, positions)
+        assert len({tuple(row) for row in stack.argmax(-1).tolist()}) == count
+        assert not (stack == torch.eye(positions)).all((-2, -1)).any()
+
+
+@pytest.mark.parametrize(("count", "positions"), [(0, 9), (4, 1), (2, 2), (6, 3), (15, 3)])
+def test_where_permutations_run_out_all_come_before_any_repeats(count, positions):
+    stack = random_permutations(count, positions)
+    assert stack.shape == (count, positions, positions)
+    distinct = {tuple(row) for row in stack.argmax(-1).tolist()}
+    assert len(distinct) == min(count, math.factorial(positions))
+
+
+def test_random_permutations_are_uniform():
+    """Each of the 23 in one of 4 places: 400 draws of 3 of them, by a chi-square test."""
+    counts = torch.zeros(24)
+    rows = [row for _ in range(400) for row in random_permutations(3, 4).argmax(-1)]
+    for row in rows:
+        counts[list(itertools.permutations(range(4))).index(tuple(row.tolist()))] += 1
+    expected = 1200 / 23
+    assert counts[0] == 0
+    assert ((counts[1:] - expected).square() / expected).sum() < 48.3  # 0.999 at 22 degrees
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sinkhorn(4, 3),
+        lambda: RowStochastic(6, 3),
+        lambda: Unconstrained(4, 3),
+        lambda: Kronecker(2, (1, 2)).on_kernel((1, 2)),
+        lambda: Kronecker(5, (3,)).on_kernel((3,)),
+    ],
+    ids=["sinkhorn", "row-stochastic", "unconstrained", "kronecker-2", "kronecker-3"],
+)
+def test_elements_start_distinct(make):
+    for _ in range(50):
+        stack = make()
+        assert len({tuple(row) for row in stack().argmax(-1).tolist()}) == stack.group_size
+
+
+def test_a_layer_tells_its_representation():
+    assert "group_size=4, positions=25" in repr(LiftConv2d(1, 2, 5, Sinkhorn(4, 25)))
+    assert "iterations=20" in repr(Sinkhorn(4, 9, anchor=False, iterations=20))
+    assert "anchor=False" in repr(Sinkhorn(4, 9, anchor=False))
+    assert "id, rot90, rot180, rot270" in repr(Fixed(C4))
+    assert "temperature=0.05" in repr(GroupConv2d(2, 2, 3, Kronecker(4, 3)))

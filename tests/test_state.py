@@ -1,5 +1,6 @@
 """What networks must survive: saving, copying, other dtypes and devices, compilers."""
 
+import contextlib
 import copy
 import io
 import pickle
@@ -11,46 +12,41 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from symshare import (
-    Birkhoff,
-    Fixed,
-    Gated,
-    GroupBatchNorm,
-    GroupConv2d,
-    GroupPool,
-    Kronecker,
-    LiftConv2d,
-    RowStochastic,
-    Sinkhorn,
-    Unconstrained,
-    groups,
-    shared,
-)
+import symshare
+from symshare import shared
 
-C4 = groups.rotations(4)
+FREE = torch.export.Dim.DYNAMIC
 
+
+def c4(library):
+    return library.groups.rotations(4)
+
+
+# Each is a lifting and a hidden representation of a library: the usual one, or `unwrapped`.
 KINDS = {
-    "sinkhorn": lambda: (Sinkhorn(4, 9), Sinkhorn(4, 36)),
-    "published": lambda: (Sinkhorn(4, 9, iterations=5), Sinkhorn(4, 36, iterations=5)),
-    "fixed": lambda: (Fixed(C4),) * 2,
-    "interpolated": lambda: (Fixed(groups.rotations(6)),) * 2,
-    "gated": lambda: (Gated(C4),) * 2,
-    "birkhoff": lambda: (Birkhoff(C4),) * 2,
-    "kronecker": lambda: (Kronecker(4, 3),) * 2,
-    "row-stochastic": lambda: (RowStochastic(4, 9), RowStochastic(4, 36)),
-    "unconstrained": lambda: (Unconstrained(4, 9), Unconstrained(4, 36)),
+    "sinkhorn": lambda s: (s.Sinkhorn(4, 9), s.Sinkhorn(4, 36)),
+    "published": lambda s: (s.Sinkhorn(4, 9, iterations=5), s.Sinkhorn(4, 36, iterations=5)),
+    "fixed": lambda s: (s.Fixed(c4(s)),) * 2,
+    "interpolated": lambda s: (s.Fixed(s.groups.rotations(6)),) * 2,
+    "gated": lambda s: (s.Gated(c4(s)),) * 2,
+    "birkhoff": lambda s: (s.Birkhoff(c4(s)),) * 2,
+    "kronecker": lambda s: (s.Kronecker(4, 3),) * 2,
+    "row-stochastic": lambda s: (s.RowStochastic(4, 9), s.RowStochastic(4, 36)),
+    "unconstrained": lambda s: (s.Unconstrained(4, 9), s.Unconstrained(4, 36)),
 }
+PROJECTING = ("published", "kronecker")
+"""Beside "sinkhorn", the kinds that `shared` projects."""
 
 
-def build(kind):
-    lifting, hidden = KINDS[kind]()
+def build(kind, library=symshare):
+    lifting, hidden = KINDS[kind](library)
     gate = getattr(lifting, "gate", None)
     return nn.Sequential(
-        LiftConv2d(2, 3, 3, lifting, padding=1),
-        GroupBatchNorm(3, gate=gate),
+        library.LiftConv2d(2, 3, 3, lifting, padding=1),
+        library.GroupBatchNorm(3, gate=gate),
         nn.ReLU(),
-        GroupConv2d(3, 5, 3, hidden, padding=1),
-        GroupPool(gate),
+        library.GroupConv2d(3, 5, 3, hidden, padding=1),
+        library.GroupPool(gate),
     )
 
 
@@ -266,3 +262,77 @@ def test_processes_in_parallel_keep_one_state(tmp_path):
     arguments = [str(tmp_path / "store"), "src"]
     ranks = [subprocess.Popen([*command, str(rank), *arguments]) for rank in range(2)]
     assert [process.wait(120) for process in ranks] == [0, 0]
+
+
+# The tests below need the library without the shape checks. From the first of them to the end of
+# this file an import finds that one, so others, which copy by pickle, come before.
+
+
+@pytest.fixture
+def plain(kind, unwrapped):
+    """The network without shape checks."""
+    torch._dynamo.reset()
+    return build(kind, unwrapped)
+
+
+def outcome(forward, network, x, around=contextlib.nullcontext):
+    """Output, gradients and buffers after two steps, the second of which starts warm."""
+    network.train()
+    learned = [p for p in network.parameters() if p.requires_grad and p.numel()]
+    sgd = torch.optim.SGD(learned, lr=0.1)
+    for _ in range(2):
+        sgd.zero_grad()
+        with around(network):
+            y = forward(x)
+        y.square().mean().backward()
+        sgd.step()
+    gradients = {name: p.grad for name, p in network.named_parameters() if p.numel()}
+    assert all(gradient is not None for gradient in gradients.values())
+    return y.detach(), gradients, dict(network.named_buffers())
+
+
+def compare(found, expected):
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3, equal_nan=True)
+
+
+SLOW = pytest.mark.slow  # traces hundreds of operators, or writes and compiles C++
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=SLOW)])
+def test_compiled_it_trains_alike(plain, x, backend):
+    twin = copy.deepcopy(plain)
+    compiled = torch.compile(plain, fullgraph=True, backend=backend)
+    compare(outcome(compiled, plain, x), outcome(twin, twin, x))
+
+
+@pytest.mark.parametrize("kind", ["sinkhorn", *(pytest.param(k, marks=SLOW) for k in PROJECTING)])
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # dynamo
+def test_compiled_it_trains_alike_with_one_projection(plain, x, unwrapped, inside):
+    """With `shared` in the compiled function, and around it."""
+    twin = copy.deepcopy(plain)
+
+    def forward(x):
+        with unwrapped.shared(plain) if inside else contextlib.nullcontext():
+            return plain(x)
+
+    compiled = torch.compile(forward, fullgraph=True, backend="aot_eager")
+    around = contextlib.nullcontext if inside else unwrapped.shared
+    expected = outcome(twin, twin, x, unwrapped.shared)
+    compare(outcome(compiled, plain, x, around), expected)
+
+
+@pytest.mark.slow
+def test_compiled_it_computes_alike(plain, x):
+    compiled = torch.compile(plain.eval(), fullgraph=True, backend="aot_eager")
+    compare(compiled(x), plain(x))
+
+
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=SLOW)])
+def test_exported_it_takes_any_batch_and_space(plain, x, strict):
+    plain.eval()
+    shapes = ({0: FREE, 2: FREE, 3: FREE},)
+    program = torch.export.export(plain, (x,), dynamic_shapes=shapes, strict=strict)
+    for shape in [(4, 2, 7, 6), (1, 2, 5, 9), (6, 2, 12, 4)]:
+        x = torch.randn(shape)
+        compare(program.module()(x), plain(x))

@@ -7,7 +7,7 @@ from typing import Any
 __version__ = version("symshare")
 
 _HOMES = {
-    "symshare.convert": ("bake", "export"),
+    "symshare.convert": ("BakeReport", "bake", "export", "load_tensors"),
     "symshare.discovery.run": ("Discovery", "discover"),
     "symshare.layers": (
         "GroupBatchNorm",
@@ -40,11 +40,12 @@ _HOMES = {
         "Unconstrained",
         "shared",
     ),
-    "symshare.sinkhorn": ("marginal_error",),
+    "symshare.sinkhorn": ("marginal_error", "project"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BakeReport",
     "Birkhoff",
     "Discovery",
     "Fixed",
@@ -77,7 +78,10 @@ __all__ = [
     "discover",
     "export",
     "groups",
+    "layers",
+    "load_tensors",
     "marginal_error",
+    "project",
     "shared",
 ]
 
@@ -86,8 +90,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name on first use, so that the command line answers without torch."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if name == "groups":
-        return import_module("symshare.groups")
+    if name in ("groups", "layers"):
+        return import_module(f"symshare.{name}")
     raise AttributeError(f"module 'symshare' has no attribute {name!r}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from symshare.bench.config import BenchConfig, Plot
+from symshare.bench.config import LayerConfig, Plot, SinkhornConfig, StepConfig
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 
@@ -103,51 +103,28 @@ def fit_command(
     print_result(run(config, config.folder(out), progress=True))
 
 
-def bench_sinkhorn_command(
-    rounds: int = 30,
-    seconds: float = 20.0,
-    threads: int | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    json: bool = False,
-) -> None:
+def bench_sinkhorn_command(json: bool = False, **options: Any) -> None:
     """Time the projection and its gradient beside the published way, and measure their errors.
 
     Args:
-        rounds: most rounds of each case; every contender is timed once in a round.
-        seconds: time after which a case starts no further round.
-        threads: CPU threads; by default those that torch has.
-        seed: of everything random.
-        device: cpu or cuda.
         json: print one line of JSON for each number, the summary last.
+        options: those of SinkhornConfig.
     """
-    config = BenchConfig(rounds, seconds, threads, seed, device)
+    config = SinkhornConfig(**options)
     from symshare.bench.sinkhorn import rows
 
     _show(rows(config), json)
 
 
-def bench_layer_command(
-    rounds: int = 7,
-    seconds: float = 20.0,
-    threads: int | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    json: bool = False,
-    plot: str | None = None,
-) -> None:
+def bench_layer_command(json: bool = False, plot: str | None = None, **options: Any) -> None:
     """Time a lifting layer at inference, and its memory, beside a loop over the elements.
 
     Args:
-        rounds: most rounds of each case; every contender is timed once in a round.
-        seconds: time after which a case starts no further round.
-        threads: CPU threads; by default those that torch has.
-        seed: of everything random.
-        device: cpu or cuda.
         json: print one line of JSON for each number, the summary last.
         plot: file to draw time and memory into, .svg or .png.
+        options: those of LayerConfig.
     """
-    config = BenchConfig(rounds, seconds, threads, seed, device)
+    config = LayerConfig(**options)
     picture = None if plot is None else Plot(Path(plot))
     from symshare.bench.layer import rows
 
@@ -161,28 +138,17 @@ def bench_layer_command(
 
 
 def bench_step_command(
-    rounds: int = 20,
-    seconds: float = 40.0,
-    threads: int | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    json: bool = False,
-    unbaked: bool = False,
-    gcnn: bool = False,
+    json: bool = False, unbaked: bool = False, gcnn: bool = False, **options: Any
 ) -> None:
     """Time a training step and baked inference of the paper's network beside a plain CNN.
 
     Args:
-        rounds: most rounds of each case; every contender is timed once in a round.
-        seconds: time after which a case starts no further round.
-        threads: CPU threads; by default those that torch has.
-        seed: of everything random.
-        device: cpu or cuda.
         json: print one line of JSON for each number, the summary last.
         unbaked: also time inference before baking.
         gcnn: also time the G-CNN with C4 known.
+        options: those of StepConfig.
     """
-    config = BenchConfig(rounds, seconds, threads, seed, device)
+    config = StepConfig(**options)
     from symshare.bench.step import rows
 
     _show(rows(config, unbaked, gcnn), json)
@@ -193,7 +159,7 @@ def _show(rows: Iterable[dict[str, Any]], json: bool) -> list[dict[str, Any]]:
     shown = []
     try:
         if not json:
-            from symshare.terminal import print_bench
+            from symshare.bench.tables import print_bench
 
             return print_bench(rows)
         for row in rows:

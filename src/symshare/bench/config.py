@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["BenchConfig", "Plot"]
+__all__ = ["BenchConfig", "LayerConfig", "Plot", "SinkhornConfig", "StepConfig"]
 
 _FORMS: dict[str, Literal["svg", "png"]] = {".svg": "svg", ".png": "png"}
 
@@ -15,14 +15,14 @@ class BenchConfig:
 
     Attributes:
         rounds: most rounds of each case; every contender is timed once in a round.
-        seconds: time after which a case starts no further round [s]. One round always runs.
-        threads: CPU threads of torch; None leaves them as they are.
+        seconds: time after which a case starts no further round [s]; one round always runs.
+        threads: CPU threads of torch; by default those that it has.
         seed: of everything random.
-        device: as in `torch.device`, for example "cpu" or "cuda".
+        device: as in `torch.device`, for example cpu or cuda.
     """
 
-    rounds: int = 20
-    seconds: float = 30.0
+    rounds: int
+    seconds: float
     threads: int | None = None
     seed: int = 0
     device: str = "cpu"
@@ -37,6 +37,30 @@ class BenchConfig:
             raise ValueError(f"threads must be at least 1, got {self.threads}")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
+
+
+@dataclass(frozen=True)
+class SinkhornConfig(BenchConfig):
+    """As `symshare bench sinkhorn` runs: about a minute on two cores."""
+
+    rounds: int = 60
+    seconds: float = 8.0
+
+
+@dataclass(frozen=True)
+class LayerConfig(BenchConfig):
+    """As `symshare bench layer` runs."""
+
+    rounds: int = 7
+    seconds: float = 20.0
+
+
+@dataclass(frozen=True)
+class StepConfig(BenchConfig):
+    """As `symshare bench step` runs."""
+
+    rounds: int = 20
+    seconds: float = 40.0
 
 
 @dataclass(frozen=True)

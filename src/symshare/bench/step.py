@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import torch
 from jaxtyping import Float
@@ -83,6 +83,9 @@ def rows(
     A training step is the forward pass, the loss, the backward pass and AdamW. The plain CNN is
     as wide as the network with shared weights when expanded.
 
+    In the summary, ratios are to the plain CNN. `baked_ratio_by_batch` has the median over the
+    rounds of each batch size, and `baked_ratio` that over the rounds of all of them together.
+
     Args:
         config: how long and on what.
         unbaked: also time inference before baking.
@@ -122,13 +125,14 @@ def rows(
             inference[UNBAKED] = networks[OURS]
         if gcnn:
             inference[GCNN] = networks[GCNN]
-        differences, baked_ratios = [], []
+        differences: list[float] = []
+        baked_ratios: dict[str, list[float]] = {}
         for batch in inference_batches:
             x, _ = draw(batch)
             runs = {name: partial(_infer, network, x) for name, network in inference.items()}
             timed, found = _compare(recorder, config, device, "inference", batch, runs)
             yield from timed
-            baked_ratios += found[BAKED]
+            baked_ratios[str(batch)] = found[BAKED]
             differences.append((runs[BAKED]() - _infer(networks[OURS], x)).abs().max().item())
         yield recorder.row(
             "largest difference of an output, by batch",
@@ -140,8 +144,9 @@ def rows(
         )
         yield {
             "summary": True,
-            "train_ratio": {name: statistics.median(found) for name, found in training.items()},
-            "baked_ratio": statistics.median(baked_ratios),
+            "train_ratio": _medians(training),
+            "baked_ratio": statistics.median(chain.from_iterable(baked_ratios.values())),
+            "baked_ratio_by_batch": _medians(baked_ratios),
             "baked_max_abs_diff": max(differences),
         }
 
@@ -193,6 +198,10 @@ def _group_cnn(
 def _images(size: int, batch: int, device: torch.device) -> tuple[Tensor, Tensor]:
     images = torch.randn(batch, 1, size, size)
     return images.to(device), torch.randint(CLASSES, (batch,)).to(device)
+
+
+def _medians(found: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: statistics.median(values) for name, values in found.items()}
 
 
 @torch.inference_mode()

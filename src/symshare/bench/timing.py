@@ -16,7 +16,7 @@ from symshare.bench.config import BenchConfig
 
 __all__ = ["Contender", "interleaved", "peak_bytes", "saved_bytes", "session"]
 
-WARM_UP = 2
+WARM_UP = 5
 """Rounds before the first that counts."""
 
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from symshare.convert.constants import Constant
+from symshare.convert.constants import Frozen
 from symshare.convert.folding import foldable
 from symshare.convert.networks import is_known_network, plain_network
 from symshare.convert.plain import LAYERS, plain
@@ -50,14 +50,18 @@ def bake(
     The expanded kernels R theta become ordinary weights, so the copy costs what a plain network
     of its width costs, and computes what the network computes in eval mode, up to rounding.
     Shapes between the layers stay [B, C, G, ...], so user code around them runs unchanged.
-    A batch norm that alone reads a convolution, as far as the forward pass shows, is folded into
-    it. Norms and means over the group that `torch.nn` does not have become small constant modules
+    A batch norm that alone reads a convolution is folded into it where the forward pass shows
+    that: the pass has no optional arguments, decides nothing by the values of tensors, and writes
+    nothing to its module. What else it decides by, such as an attribute, is taken to stay what it
+    is. Norms and means over the group that `torch.nn` does not have become small constant modules
     of `symshare.convert`. A whole `GroupCNN` becomes one `nn.Sequential`.
 
     Args:
         model: any module that holds layers of symshare; it is left as it is.
-        hard: first move each learned, doubly stochastic R to the nearest permutations. This
-            changes what the network computes; `data` shows by how much.
+        hard: first move what `Sinkhorn` and `Kronecker` learn to the nearest permutations, and
+            each slot of `Birkhoff` to the element of its largest coefficient. An element action
+            by transport follows its spatial action: it is one of permutations where that is a
+            group. This changes what the network computes; `data` shows by how much.
         data: samples x and their classes y, to measure the accuracy before and after; the
             largest logit counts.
 
@@ -66,8 +70,8 @@ def bake(
         :class:`BakeReport`. Hooks on replaced layers are not copied.
 
     Raises:
-        ValueError: if there is nothing to bake, if `hard` meets a learned R that is not doubly
-            stochastic, or if a subclass of a layer has a forward pass of its own.
+        ValueError: if there is nothing to bake, if `hard` meets a representation that learns
+            in another way, or if a subclass of a layer has a forward pass of its own.
 
     >>> from symshare import Fixed, LiftConv2d, groups
     >>> bake(nn.Sequential(LiftConv2d(1, 2, 3, Fixed(groups.rotations(4))), nn.ReLU()))
@@ -127,10 +131,10 @@ def _constants(model: nn.Module) -> dict[nn.Module, nn.Module]:
     constants: dict[nn.Module, nn.Module] = {}
     for module in held:
         if isinstance(module, Measure):
-            constants[module] = Constant(module())
+            constants[module] = Frozen(module())
         elif isinstance(module, Representation):
             bound = module.positions is not None
-            constants[module] = Constant(module().clone()) if bound else nn.Identity()
+            constants[module] = Frozen(module().clone()) if bound else nn.Identity()
     return constants
 
 

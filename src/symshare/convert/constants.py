@@ -4,19 +4,22 @@ They hold numbers that were learned or measured once, as buffers; nothing in the
 trained.
 """
 
-import torch
 from torch import Tensor, nn
 
-__all__ = ["Affine", "Constant", "GroupMean", "Standardise"]
+from symshare.layers.norms import normalise
+from symshare.layers.pooling import group_mean
+
+__all__ = ["Affine", "Frozen", "GroupMean", "Normalise"]
 
 
-class Constant(nn.Module):
+class Frozen(nn.Module):
     """A tensor that a module of the user asks for: a baked stack R or measure.
 
     Args:
         value: returned by every call.
 
-    >>> Constant(torch.ones(2))()
+    >>> import torch
+    >>> Frozen(torch.ones(2))()
     tensor([1., 1.])
     """
 
@@ -37,6 +40,7 @@ class GroupMean(nn.Module):
     Args:
         weights: [G], summing to one; None weighs all elements alike.
 
+    >>> import torch
     >>> GroupMean(torch.tensor([0.75, 0.25]))(torch.tensor([[[1.0, 3.0]]]))
     tensor([[1.5000]])
     """
@@ -48,20 +52,19 @@ class GroupMean(nn.Module):
         self.register_buffer("weights", weights)
 
     def forward(self, f: Tensor) -> Tensor:
-        if self.weights is None:
-            return f.mean(2)
-        return (f * _along_group(self.weights, f)).sum(2)
+        return group_mean(f, self.weights)
 
 
-class Standardise(nn.Module):
-    """Normalise each sample over group and space, and over channels if asked: no parameters.
+class Normalise(nn.Module):
+    """Standardise each sample over group and space, and over channels if asked: no parameters.
 
     Args:
         weights: of the group elements, [G], summing to one; None weighs all alike.
         across_channels: over channels too.
         eps: added to the variance.
 
-    >>> y = Standardise(None, across_channels=True, eps=1e-5)(torch.randn(2, 3, 4, 5, 5))
+    >>> import torch
+    >>> y = Normalise(None, across_channels=True, eps=1e-5)(torch.randn(2, 3, 4, 5, 5))
     >>> bool(y.mean((1, 2, 3, 4)).abs().max() < 1e-5)
     True
     """
@@ -75,20 +78,7 @@ class Standardise(nn.Module):
         self.eps = eps
 
     def forward(self, f: Tensor) -> Tensor:
-        if self.weights is None:
-            first = 1 if self.across_channels else 2
-            return nn.functional.layer_norm(f, f.shape[first:], eps=self.eps)
-        # Squares overflow in half precision.
-        y = f.to(torch.promote_types(f.dtype, torch.float32))
-        centred = y - self._average(y)
-        scale = (self._average(centred.square()) + self.eps).rsqrt()
-        return (centred * scale).to(f.dtype)
-
-    def _average(self, y: Tensor) -> Tensor:
-        assert self.weights is not None
-        channels_and_space = ([1] if self.across_channels else []) + list(range(3, y.ndim))
-        y = (y * _along_group(self.weights, y)).sum(2, keepdim=True)
-        return y.mean(channels_and_space, keepdim=True) if channels_and_space else y
+        return normalise(f, self.weights, self.across_channels, self.eps)
 
     def extra_repr(self) -> str:
         return f"across_channels={self.across_channels}, eps={self.eps}"
@@ -101,6 +91,7 @@ class Affine(nn.Module):
         scale: [C].
         shift: [C].
 
+    >>> import torch
     >>> Affine(torch.tensor([2.0]), torch.tensor([1.0]))(torch.ones(1, 1, 2))
     tensor([[[3., 3.]]])
     """
@@ -116,8 +107,3 @@ class Affine(nn.Module):
     def forward(self, f: Tensor) -> Tensor:
         shape = (-1, *(1,) * (f.ndim - 2))
         return (f * self.scale.view(shape) + self.shift.view(shape)).to(f.dtype)
-
-
-def _along_group(weights: Tensor, f: Tensor) -> Tensor:
-    """Weights [G], shaped to multiply a map whose axis 2 is the group."""
-    return weights.view(-1, *(1,) * (f.ndim - 3))

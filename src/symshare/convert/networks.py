@@ -6,9 +6,10 @@ from typing import TypeGuard, cast
 
 from torch import nn
 
-from symshare.convert.plain import filled, group_weights, plain, plain_convolution
+from symshare.convert.plain import filled, plain, plain_convolution
 from symshare.layers import GroupBatchNorm, GroupInstanceNorm, GroupLayerNorm, GroupPool
 from symshare.layers.convolution import Convolution
+from symshare.layers.pooling import shares
 from symshare.models import GroupCNN
 
 __all__ = ["is_known_network", "plain_network"]
@@ -60,7 +61,7 @@ def _norm(norm: nn.Module, channels: int, group_size: int) -> nn.Module:
 
 def _head(pool: GroupPool, head: nn.Linear, group_size: int) -> nn.Linear:
     """The head behind the mean over the group, on vectors [B, C*G]."""
-    weights = group_weights(pool.gate)
+    weights = shares(pool.gate)
     if weights is None:
         weights = head.weight.new_full((group_size,), 1 / group_size)
     weight = (head.weight.unsqueeze(-1) * weights).flatten(1)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symshare.convert.constants import Affine, GroupMean, Standardise
+from symshare.convert.constants import Affine, GroupMean, Normalise
 from symshare.convert.norms import channel_map
 from symshare.layers import (
     GroupBatchNorm,
@@ -16,9 +16,9 @@ from symshare.layers import (
     GroupPool,
 )
 from symshare.layers.convolution import Convolution
-from symshare.representations import Measure
+from symshare.layers.pooling import shares
 
-__all__ = ["LAYERS", "filled", "group_weights", "plain", "plain_convolution"]
+__all__ = ["LAYERS", "filled", "plain", "plain_convolution"]
 
 LAYERS = (
     Convolution,
@@ -56,7 +56,7 @@ def plain(layer: nn.Module, norm: nn.Module | None = None) -> nn.Module:
     Raises:
         ValueError: for a subclass whose forward pass is not the layer's.
     """
-    if not type(layer).forward.__module__.startswith("symshare."):
+    if "forward" in vars(layer) or not type(layer).forward.__module__.startswith("symshare."):
         raise ValueError(
             f"bake: {type(layer).__name__} has a forward pass of its own, which is not known to "
             "be that of the layer it derives from; hold the layer as a submodule instead"
@@ -115,14 +115,6 @@ def filled(
     return module
 
 
-def group_weights(gate: Measure | None) -> Tensor | None:
-    """Weights [G] of the mean over the group that sum to one; None weighs all alike."""
-    if gate is None:
-        return None
-    measure = gate()
-    return measure / measure.sum()
-
-
 def _drop_in(layer: Convolution, norm: nn.Module | None) -> nn.Module:
     convolution = plain_convolution(layer, norm)
     split = nn.Unflatten(1, (layer.out_channels, layer.representation.group_size))
@@ -149,11 +141,12 @@ def _fold(
 
 
 def _linear(layer: GroupLinear) -> nn.Module:
-    O, G, I, D = layer.kernel().shape
-    weight = layer.kernel().permute(1, 0, 3, 2).reshape(G * O, D * I)
-    bias = None if layer.bias is None else layer.bias.repeat(G)
-    linear = filled(nn.Linear, (D * I, G * O), weight, bias)
-    return nn.Sequential(nn.Flatten(1, 2), linear, nn.Unflatten(1, (G, O)))
+    kernel = layer.kernel()
+    O, G, I, D = kernel.shape
+    weight = kernel.reshape(O * G, I * D)
+    bias = None if layer.bias is None else layer.bias.repeat_interleave(G)
+    linear = filled(nn.Linear, (I * D, O * G), weight, bias)
+    return nn.Sequential(nn.Flatten(1, 2), linear, nn.Unflatten(1, (O, G)))
 
 
 def _batch_norm(layer: GroupBatchNorm) -> nn.Module:
@@ -167,15 +160,15 @@ def _batch_norm(layer: GroupBatchNorm) -> nn.Module:
 
 
 def _pool(layer: GroupPool) -> nn.Module:
-    return GroupMean(group_weights(layer.gate))
+    return GroupMean(shares(layer.gate))
 
 
 def _layer_norm(layer: GroupLayerNorm) -> nn.Module:
-    return Standardise(group_weights(layer.gate), across_channels=True, eps=layer.eps)
+    return Normalise(shares(layer.gate), across_channels=True, eps=layer.eps)
 
 
 def _instance_norm(layer: GroupInstanceNorm) -> nn.Module:
-    return Standardise(group_weights(layer.gate), across_channels=False, eps=layer.eps)
+    return Normalise(shares(layer.gate), across_channels=False, eps=layer.eps)
 
 
 _RULES: dict[type[nn.Module], Callable[[Any], nn.Module]] = {

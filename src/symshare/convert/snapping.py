@@ -1,50 +1,55 @@
-"""Learned matrices replaced by the nearest permutations: the lossy step, on request."""
+"""Learned matrices moved to the nearest permutations: the lossy step, on request."""
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from symshare.analysis import nearest_permutation
-from symshare.representations import Fixed, Gated, Representation
+from symshare.representations import Measure, Projection, Representation
+from symshare.representations.birkhoff import Coefficients
 
 __all__ = ["snap"]
 
+_SOURCES = (Projection, Coefficients)
+
+# exp(-1e4) is zero in every precision, and half precision holds the number itself.
+_FAR = 1e4
+
 
 def snap(model: nn.Module) -> None:
-    """Replace every learned doubly stochastic R by the nearest permutations, in place.
+    """Move what representations learn to permutations, in place.
 
-    Known stacks and measures stay as they are, and shared representations stay shared.
+    This happens at the source: logits behind a projection become those of the permutations
+    nearest to its matrices, and convex coefficients those of their largest. So all that share a
+    source go on sharing it, R need not be formed, and what is computed from a source follows it.
+    Known stacks and measures stay as they are.
+
+    Args:
+        model: in eval mode, so that matrices are projected to convergence.
 
     Raises:
-        ValueError: if a learned R is not doubly stochastic; then it is near no permutation.
+        ValueError: if a representation learns in another way; then it may be near no permutation.
     """
-    snapped: dict[Representation, Representation] = {}
-    for parent in list(model.modules()):
-        if isinstance(parent, Representation):
-            continue
-        for name, child in parent._modules.items():
-            if isinstance(child, Representation) and _is_learned(child):
-                if child not in snapped:
-                    snapped[child] = _nearest(child)
-                parent._modules[name] = snapped[child]
+    for module in model.modules():
+        if isinstance(module, Representation):
+            _check(module)
+    for module in model.modules():
+        if isinstance(module, Projection) and len(module.logits):
+            _settle(module.logits, nearest_permutation(module()))
+        elif isinstance(module, Coefficients):
+            _settle(module.logits, module.logits.argmax(-1))
 
 
-def _is_learned(representation: Representation) -> bool:
-    gate = representation.gate
-    constant = set() if gate is None else set(gate.parameters())
-    return representation.positions is not None and any(
-        p not in constant for p in representation.parameters()
-    )
-
-
-def _nearest(representation: Representation) -> Representation:
-    if representation.membership != "doubly stochastic":
+def _check(representation: Representation) -> None:
+    sources = (m for m in representation.modules() if isinstance(m, (*_SOURCES, Measure)))
+    known = {p for source in sources for p in source.parameters()}
+    others = [name for name, p in representation.named_parameters() if p not in known]
+    if others:
         raise ValueError(
-            f"bake: hard=True asks for permutations, but {type(representation).__name__} learns "
-            f"matrices that are {representation.membership}, and these may be near none; leave "
-            "hard out"
+            "bake: hard=True knows the permutations near what Sinkhorn, Kronecker and Birkhoff "
+            f"learn, but not near the {', '.join(others)} of {representation._get_name()}: its "
+            f"matrices are {representation.membership}; leave hard out"
         )
-    R = representation()
-    stack = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device)[nearest_permutation(R)]
-    if representation.gate is None:
-        return Fixed(stack)
-    return Gated(stack, representation.gate)
+
+
+def _settle(logits: Tensor, chosen: Tensor) -> None:
+    """All of each distribution in the last axis on the entry that is chosen for it."""
+    logits.fill_(-_FAR).scatter_(-1, chosen.unsqueeze(-1), 0.0)

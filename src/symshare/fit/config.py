@@ -41,7 +41,7 @@ class ModelConfig:
             "auto": the first from 21 pixels a side, the second below.
         norm: "layer", "instance", or "auto", that of the architecture.
         init: how free stacks start, "sharp" or "paper".
-        iterations: sweeps of the projection of free stacks, unrolled as published (20 there);
+        iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
     """
 

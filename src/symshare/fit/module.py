@@ -108,16 +108,20 @@ class Classifier(pl.LightningModule):
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=len(labels))
 
     def _penalty(self) -> Tensor | float:
-        """The paper's penalties over all stacks, and the mass of each measure once."""
+        """The paper's penalties and the mass of measures, of everything learned once."""
         optim = self.optim
         total: Tensor | float = 0.0
+        learned = {}
         for module in self.network.modules():
             if isinstance(module, Measure) and optim.measure:
                 total = total + optim.measure * module()[1:].sum()
-            if isinstance(module, Representation) and optim.entropy:
-                total = total + optim.entropy * module.entropy()
-            if isinstance(module, Representation) and optim.norm:
-                total = total + optim.norm * module.norm()
+            if isinstance(module, Representation):
+                learned.update(dict.fromkeys(module.learned_parts()))
+        for part in learned:
+            if optim.entropy:
+                total = total + optim.entropy * part.entropy()
+            if optim.norm:
+                total = total + optim.norm * part.norm()
         return total
 
     def configure_optimizers(self) -> OptimizerLRScheduler:

@@ -1,18 +1,22 @@
 """Actions from source indices, and the group that a set generates."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
+from typing import TypeVar, overload
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from symshare.groups.action import Shape
+from symshare.groups.action import Action, Shape
 from symshare.groups.exact import GroupAction
+from symshare.groups.interpolated import InterpolatedAction
 from symshare.groups.maps import lattice
 from symshare.groups.products import compose, generated
+
+Element = TypeVar("Element")
 
 
 def from_permutations(
@@ -67,7 +71,11 @@ def from_permutations(
     return GroupAction(names, maps, grid, pixels)
 
 
-def closure(action: GroupAction, cap: int = 48) -> GroupAction:
+@overload
+def closure(action: GroupAction, cap: int = 48) -> GroupAction: ...
+@overload
+def closure(action: Action, cap: int = 48) -> Action: ...
+def closure(action: Action, cap: int = 48) -> Action:
     """The smallest group that contains the action; its elements come first, in their order.
 
     Args:
@@ -81,7 +89,16 @@ def closure(action: GroupAction, cap: int = 48) -> GroupAction:
         >>> from symshare import groups
         >>> closure(groups.rotations(4).subset(["rot90"]))
         GroupAction(id, rot90, rot180, rot270)
+        >>> len(closure(groups.rotations(16).subset(["rot45"])))
+        8
     """
+    if isinstance(action, InterpolatedAction):
+        elements = _generated(action, list(action.elements), action._multiply, cap)
+        return InterpolatedAction(action.n, elements)
+    if not isinstance(action, GroupAction):
+        raise TypeError(
+            f"closure: expected a GroupAction or InterpolatedAction, got {type(action).__name__}"
+        )
     grid = action._reference
     names: dict[tuple[int, ...], str] = {
         tuple(row): name
@@ -98,15 +115,25 @@ def closure(action: GroupAction, cap: int = 48) -> GroupAction:
             names[product] = known
         return product
 
-    # A set that is larger and closed already is no trouble.
-    most = max(cap, len(action))
-    rows = list(itertools.islice(generated(list(names), multiply), most + 1))
-    if len(rows) > most:
-        raise ValueError(
-            f"closure: {action} generates more than {cap} elements; "
-            f"leave elements out or pass a larger cap"
-        )
+    rows = _generated(action, list(names), multiply, cap)
     if action.domain is None:
         maps = [lattice(torch.tensor(row, device="cpu"), grid) for row in rows]
         return GroupAction(list(names.values()), maps)
     return from_permutations(rows, grid, list(names.values()))
+
+
+def _generated(
+    action: Action,
+    elements: list[Element],
+    multiply: Callable[[Element, Element], Element],
+    cap: int,
+) -> list[Element]:
+    # A set that is larger and closed already is no trouble.
+    most = max(cap, len(action))
+    found = list(itertools.islice(generated(elements, multiply), most + 1))
+    if len(found) > most:
+        raise ValueError(
+            f"closure: {action} generates more than {cap} elements; "
+            f"leave elements out or pass a larger cap"
+        )
+    return found

@@ -47,7 +47,7 @@ class InterpolatedAction(Action):
             if flip is true; the identity (0, False) first.
 
     Raises:
-        ValueError: where the identity does not come first or elements coincide.
+        ValueError: for n below 1, or where the identity does not come first or elements coincide.
 
     Example:
         >>> from symshare import groups
@@ -64,6 +64,8 @@ class InterpolatedAction(Action):
     domain = None
 
     def __init__(self, n: int, elements: Sequence[tuple[int, bool]]) -> None:
+        if n < 1:
+            raise ValueError(f"InterpolatedAction: n must be at least 1, got {n}")
         self.n = n
         self.elements = tuple((turn % n, flip) for turn, flip in elements)
         if len(set(self.elements)) < len(self.elements):
@@ -116,14 +118,11 @@ class InterpolatedAction(Action):
 
     def _products(self) -> list[list[int]]:
         index = {element: g for g, element in enumerate(self.elements)}
-        return [
-            # A flip turns the rotations behind it round.
-            [
-                index.get(((t - u if flip else t + u) % self.n, flip != other), -1)
-                for u, other in self.elements
-            ]
-            for t, flip in self.elements
-        ]
+        return [[index.get(self._multiply(g, h), -1) for h in self.elements] for g in self.elements]
+
+    def _multiply(self, g: tuple[int, bool], h: tuple[int, bool]) -> tuple[int, bool]:
+        # A flip turns the rotations behind it round.
+        return (g[0] - h[0] if g[1] else g[0] + h[0]) % self.n, g[1] != h[1]
 
     def _matrix(self, turn: int, flip: bool) -> np.ndarray:
         # Inverse turns have opposite angles to the last bit.

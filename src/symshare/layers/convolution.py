@@ -9,7 +9,12 @@ from torch import Tensor
 
 from symshare.layers import functional
 from symshare.layers.geometry import Geometry, PaddingMode, Size
-from symshare.layers.weights import base_weights, check_representation, positions_of
+from symshare.layers.weights import (
+    base_weights,
+    check_channels,
+    check_representation,
+    positions_of,
+)
 from symshare.representations import Representation
 from symshare.representations.state import Versioned
 
@@ -44,6 +49,7 @@ class Convolution(Versioned):
         super().__init__()
         who = type(self).__name__
         check_representation(who, representation)
+        check_channels(who, in_channels, out_channels)
         geometry.check_channels(who, in_channels, out_channels)
         size = geometry.kernel_size
         bound = representation.on_kernel(size) if self.lifting else representation.on_group(size)
@@ -195,7 +201,8 @@ class PlainConvolution(Convolution):
 
         Raises:
             TypeError: if the representation is not one.
-            ValueError: if options do not go together, or R does not fit the kernel.
+            ValueError: if there are no channels, options do not go together, or R does not fit the
+                kernel.
         """
         geometry = Geometry.read(
             type(self).__name__,
@@ -249,7 +256,8 @@ class TransposedConvolution(Convolution):
 
         Raises:
             TypeError: if the representation is not one.
-            ValueError: if options do not go together, or R does not fit the kernel.
+            ValueError: if there are no channels, options do not go together, or R does not fit the
+                kernel.
         """
         geometry = Geometry.read(
             type(self).__name__,

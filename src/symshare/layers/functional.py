@@ -1,10 +1,9 @@
 """The layers as pure functions of tensors: R and theta to a kernel, then a convolution.
 
 Every function works under `torch.func`, `torch.compile` and `torch.export`. The number of spatial
-axes is the length of `kernel_size`. The layers are these functions with parameters of their own.
+axes is the length of `kernel_size`; where that is one number for all axes, f says how many there
+are. The layers are these functions with parameters of their own.
 """
-
-from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -92,11 +91,11 @@ def convolve(
 
 
 def contract(
-    x: Float[Tensor, "B D I"], W: Float[Tensor, "O G I D"], bias: Float[Tensor, " O"] | None = None
-) -> Float[Tensor, "B G O"]:
-    """Apply expanded weights to vectors over D positions."""
-    y = torch.einsum("ogid,bdi->bgo", W, x)
-    return y if bias is None else y + bias
+    x: Float[Tensor, "B I D"], W: Float[Tensor, "O G I D"], bias: Float[Tensor, " O"] | None = None
+) -> Float[Tensor, "B O G"]:
+    """Apply expanded weights to inputs over D positions."""
+    y = torch.einsum("ogid,bid->bog", W, x)
+    return y if bias is None else y + bias[:, None]
 
 
 def lift_conv(
@@ -105,7 +104,7 @@ def lift_conv(
     R: Float[Tensor, "G P P"],
     bias: Float[Tensor, " O"] | None = None,
     *,
-    kernel_size: Sequence[int],
+    kernel_size: Size,
     stride: Size = 1,
     padding: Size | str = 0,
     padding_mode: str = "zeros",
@@ -123,7 +122,7 @@ def lift_conv(
         theta: base weights [O, I/groups, P].
         R: stack [G, P, P] on the P kernel positions.
         bias: [O], shared over G.
-        kernel_size: one length for each spatial axis; their product is P.
+        kernel_size: one length, or one for each spatial axis; their product is P.
         stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
         padding: pixels added on both sides, "same" or "valid".
         padding_mode: "zeros", "reflect", "replicate" or "circular".
@@ -139,7 +138,7 @@ def lift_conv(
     """
     geometry = Geometry.read(
         "lift_conv",
-        len(kernel_size),
+        _dims("lift_conv", f, kernel_size, "B, I"),
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
@@ -156,7 +155,7 @@ def group_conv(
     R: Float[Tensor, "G D D"],
     bias: Float[Tensor, " O"] | None = None,
     *,
-    kernel_size: Sequence[int],
+    kernel_size: Size,
     measure: Float[Tensor, " K"] | None = None,
     stride: Size = 1,
     padding: Size | str = 0,
@@ -175,7 +174,7 @@ def group_conv(
         theta: base weights [O, I/groups, K*P], P fast.
         R: stack [G, K*P, K*P].
         bias: [O], shared over G.
-        kernel_size: one length for each spatial axis; their product is P.
+        kernel_size: one length, or one for each spatial axis; their product is P.
         measure: weights of the K input elements; None means all ones.
         stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
         padding: pixels added on both sides, "same" or "valid".
@@ -192,7 +191,7 @@ def group_conv(
     """
     geometry = Geometry.read(
         "group_conv",
-        len(kernel_size),
+        _dims("group_conv", f, kernel_size, "B, I, K"),
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
@@ -209,7 +208,7 @@ def lift_conv_transpose(
     R: Float[Tensor, "G P P"],
     bias: Float[Tensor, " O"] | None = None,
     *,
-    kernel_size: Sequence[int],
+    kernel_size: Size,
     stride: Size = 1,
     padding: Size = 0,
     output_padding: Size = 0,
@@ -227,7 +226,7 @@ def lift_conv_transpose(
         theta: base weights [O, I/groups, P].
         R: stack [G, P, P] on the P kernel positions.
         bias: [O], shared over G.
-        kernel_size: one length for each spatial axis; their product is P.
+        kernel_size: one length, or one for each spatial axis; their product is P.
         stride: distance of the stamped kernels; all options are those of
             `torch.nn.ConvTranspose2d`.
         padding: pixels cut off on both sides of the output.
@@ -244,7 +243,7 @@ def lift_conv_transpose(
     """
     geometry = Geometry.read(
         "lift_conv_transpose",
-        len(kernel_size),
+        _dims("lift_conv_transpose", f, kernel_size, "B, I"),
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
@@ -262,7 +261,7 @@ def group_conv_transpose(
     R: Float[Tensor, "G D D"],
     bias: Float[Tensor, " O"] | None = None,
     *,
-    kernel_size: Sequence[int],
+    kernel_size: Size,
     measure: Float[Tensor, " K"] | None = None,
     stride: Size = 1,
     padding: Size = 0,
@@ -281,7 +280,7 @@ def group_conv_transpose(
         theta: base weights [O, I/groups, K*P], P fast.
         R: stack [G, K*P, K*P].
         bias: [O], shared over G.
-        kernel_size: one length for each spatial axis; their product is P.
+        kernel_size: one length, or one for each spatial axis; their product is P.
         measure: weights of the K input elements; None means all ones.
         stride: distance of the stamped kernels; all options are those of
             `torch.nn.ConvTranspose2d`.
@@ -299,7 +298,7 @@ def group_conv_transpose(
     """
     geometry = Geometry.read(
         "group_conv_transpose",
-        len(kernel_size),
+        _dims("group_conv_transpose", f, kernel_size, "B, I, K"),
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
@@ -312,19 +311,19 @@ def group_conv_transpose(
 
 
 def group_linear(
-    x: Float[Tensor, "B D I"],
+    x: Float[Tensor, "B I D"],
     theta: Float[Tensor, "O I D"],
     R: Float[Tensor, "G D D"],
     bias: Float[Tensor, " O"] | None = None,
-) -> Float[Tensor, "B G O"]:
-    r"""Linear layer W = R theta on vectors over D positions.
+) -> Float[Tensor, "B O G"]:
+    r"""Linear layer W = R theta on inputs over D positions.
 
-    .. math:: y[b, g, o] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, d, i] + \beta_o
+    .. math:: y[b, o, g] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, i, d] + \beta_o
 
     Eq. (5) of arXiv:2412.04594, with channels.
 
     Args:
-        x: vectors [B, D, I].
+        x: inputs [B, I, D].
         theta: base weights [O, I, D].
         R: stack [G, D, D].
         bias: [O], shared over G.
@@ -332,20 +331,33 @@ def group_linear(
     Raises:
         ValueError: if shapes do not fit.
 
-    >>> group_linear(torch.ones(2, 6, 1), torch.ones(3, 1, 6), torch.ones(4, 6, 6)).shape
-    torch.Size([2, 4, 3])
+    >>> group_linear(torch.ones(2, 1, 6), torch.ones(3, 1, 6), torch.ones(4, 6, 6)).shape
+    torch.Size([2, 3, 4])
     """
-    check_vectors("group_linear", x, theta.shape[-1], theta.shape[1])
+    check_vectors("group_linear", x, *theta.shape[1:])
     return contract(x, expand(R, theta), bias)
 
 
-def check_vectors(who: str, x: Tensor, positions: int, channels: int) -> None:
-    """Refuse a tensor that is no [B, positions, channels]."""
-    if x.ndim != 3 or x.shape[1:] != (positions, channels):
+def check_vectors(who: str, x: Tensor, channels: int, positions: int) -> None:
+    """Refuse a tensor that is no [B, channels, positions]."""
+    if x.ndim != 3 or x.shape[1:] != (channels, positions):
         raise ValueError(
-            f"{who}: expected vectors [B, {positions}, {channels}] (positions, then channels), "
-            f"got {tuple(x.shape)}; move the channels to the last axis, or change the layer"
+            f"{who}: expected an input [B, {channels}, {positions}] (channels, then positions), "
+            f"got {tuple(x.shape)}; move the channels to axis 1, or change the layer"
         )
+
+
+def _dims(who: str, f: Tensor, kernel_size: Size, before: str) -> int:
+    """Number of spatial axes: of the kernel, or of f where one number stands for all."""
+    if not isinstance(kernel_size, int):
+        return len(kernel_size)
+    dims = f.ndim - len(before.split(", "))
+    if dims not in _CONV:
+        raise ValueError(
+            f"{who}: expected f [{before}, *space] with 1, 2 or 3 spatial axes, got "
+            f"{tuple(f.shape)}; reshape f, or give one length for each axis of the kernel"
+        )
+    return dims
 
 
 def _lift(
@@ -354,7 +366,8 @@ def _lift(
     if theta.shape[-1] != geometry.taps:
         raise ValueError(
             f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, but a kernel of "
-            f"size {geometry.kernel_size} has {geometry.taps}; the last axis of theta is D"
+            f"size {geometry.kernel_size} has {geometry.taps}; the last axis of theta is D, and f "
+            f"is [B, I, *space], here {tuple(f.shape)}"
         )
     channels = theta.shape[1] * geometry.groups
     geometry.check_channels(who, channels, theta.shape[0])

@@ -1,10 +1,15 @@
-"""The linear layer on vectors over a G-space."""
+"""The linear layer on functions over a G-space."""
 
 from jaxtyping import Float
 from torch import Tensor
 
 from symshare.layers import functional
-from symshare.layers.weights import base_weights, check_representation, positions_of
+from symshare.layers.weights import (
+    base_weights,
+    check_channels,
+    check_representation,
+    positions_of,
+)
 from symshare.representations import Representation
 from symshare.representations.state import Versioned
 
@@ -12,26 +17,27 @@ __all__ = ["GroupLinear"]
 
 
 class GroupLinear(Versioned):
-    r"""Linear layer W = R theta on vectors over a G-space, without translation.
+    r"""Linear layer W = R theta on a G-space, without translation: from [B, I, D] to [B, O, G].
 
-    .. math:: y[b, g, o] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, d, i] + \beta_o
+    .. math:: y[b, o, g] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, i, d] + \beta_o
 
-    Eq. (5) of arXiv:2412.04594, with channels.
+    Eq. (5) of arXiv:2412.04594, with channels. They come second, as in all layers.
 
     Args:
         in_channels: I.
         out_channels: O.
-        representation: the stack R [G, D, D] on the D positions of a vector.
+        representation: the stack R [G, D, D] on the D positions of the input.
         bias: whether to add one number for each output channel, shared over G.
 
     Raises:
         TypeError: if the representation is not one.
-        ValueError: if it is not bound to D positions, or the input does not fit.
+        ValueError: if there are no channels, if the representation is not bound to D positions,
+            or if the input does not fit.
 
     >>> import torch
     >>> from symshare import Fixed, groups
-    >>> GroupLinear(1, 3, Fixed(groups.cyclic_shifts(12)))(torch.ones(2, 12, 1)).shape
-    torch.Size([2, 12, 3])
+    >>> GroupLinear(1, 3, Fixed(groups.cyclic_shifts(12)))(torch.ones(2, 1, 12)).shape
+    torch.Size([2, 3, 12])
     """
 
     def __init__(
@@ -44,6 +50,7 @@ class GroupLinear(Versioned):
     ):
         super().__init__()
         check_representation("GroupLinear", representation)
+        check_channels("GroupLinear", in_channels, out_channels)
         if representation.gate is not None:
             raise ValueError(
                 "GroupLinear: it sums over no group, so a learned measure has nothing to weigh; "
@@ -60,8 +67,8 @@ class GroupLinear(Versioned):
         """Expanded weights R theta."""
         return self.representation.expand(self.theta)
 
-    def forward(self, x: Float[Tensor, "B D I"]) -> Float[Tensor, "B G O"]:
-        functional.check_vectors("GroupLinear", x, self.theta.shape[-1], self.in_channels)
+    def forward(self, x: Float[Tensor, "B I D"]) -> Float[Tensor, "B O G"]:
+        functional.check_vectors("GroupLinear", x, self.in_channels, self.theta.shape[-1])
         return functional.contract(x, self.kernel(), self.bias)
 
     def extra_repr(self) -> str:

@@ -4,10 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symshare.layers.pooling import group_weights
+from symshare.layers.pooling import along_group, shares
 from symshare.representations import Measure
 
-__all__ = ["GroupInstanceNorm", "GroupLayerNorm"]
+__all__ = ["GroupInstanceNorm", "GroupLayerNorm", "normalise"]
 
 
 class GroupLayerNorm(nn.Module):
@@ -31,7 +31,7 @@ class GroupLayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
-        return _normalise(f, self.gate, across_channels=True, eps=self.eps)
+        return normalise(f, shares(self.gate), across_channels=True, eps=self.eps)
 
 
 class GroupInstanceNorm(nn.Module):
@@ -52,26 +52,39 @@ class GroupInstanceNorm(nn.Module):
         self.eps = eps
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
-        return _normalise(f, self.gate, across_channels=False, eps=self.eps)
+        return normalise(f, shares(self.gate), across_channels=False, eps=self.eps)
 
 
-def _normalise(f: Tensor, gate: Measure | None, across_channels: bool, eps: float) -> Tensor:
-    """Standardise over the group, weighted, over space and, if asked, over channels."""
-    if gate is None:
-        return nn.functional.layer_norm(f, f.shape[1:] if across_channels else f.shape[2:], eps=eps)
-    # Moments of each element's map first: the large tensor is read twice and written once.
-    flat = f.flatten(3) if f.ndim > 3 else f.unsqueeze(-1)
+def normalise(
+    f: Float[Tensor, "B C G *space"],
+    weights: Float[Tensor, " N"] | None,
+    across_channels: bool,
+    eps: float,
+) -> Float[Tensor, "B C G *space"]:
+    """Standardise each sample over group and space, and over channels if asked.
+
+    Args:
+        f: a map on the group.
+        weights: of the elements, summing to one; None weighs all alike.
+        across_channels: over channels too.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: if there are more or fewer weights than elements.
+    """
+    if weights is None:
+        first = 1 if across_channels else 2
+        return nn.functional.layer_norm(f, f.shape[first:], eps=eps)
     # Squares overflow in half precision.
-    flat = flat.to(torch.promote_types(f.dtype, torch.float32))
-    variance, mean = torch.var_mean(flat, -1, correction=0)
-    weights = group_weights(gate, mean)
+    y = f.to(torch.promote_types(f.dtype, torch.float32))
+    y = y - _average(y, weights, across_channels)
+    scale = (_average(y.square(), weights, across_channels) + eps).rsqrt()
+    return (y * scale).to(f.dtype)
 
-    def average(x: Tensor) -> Tensor:
-        x = (x * weights).sum(2, keepdim=True)
-        return x.mean(1, keepdim=True) if across_channels else x
 
-    centre = average(mean)
-    scale = (average(variance + (mean - centre).square()) + eps).rsqrt()
-    ones = (1,) * (f.ndim - 3)
-    y = (f - centre.unflatten(2, (1, *ones))) * scale.unflatten(2, (1, *ones))
-    return y.to(f.dtype)
+def _average(y: Tensor, weights: Tensor, across_channels: bool) -> Tensor:
+    """Mean over space, then over the group and, if asked, over channels; all axes stay."""
+    if y.ndim > 3:
+        y = y.mean(tuple(range(3, y.ndim)), keepdim=True)
+    y = (y * along_group(weights, y)).sum(2, keepdim=True)
+    return y.mean(1, keepdim=True) if across_channels else y

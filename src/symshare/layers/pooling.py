@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from symshare.representations import Measure
 
-__all__ = ["GroupPool", "group_weights"]
+__all__ = ["GroupPool", "along_group", "group_mean", "group_weights", "shares"]
 
 
 class GroupPool(nn.Module):
@@ -24,7 +24,48 @@ class GroupPool(nn.Module):
         self.gate = gate
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C *space"]:
-        return (f * group_weights(self.gate, f)).sum(2)
+        return group_mean(f, shares(self.gate))
+
+
+def shares(gate: Measure | None) -> Float[Tensor, " G"] | None:
+    """The measure, scaled to sum to one; None where all elements weigh alike.
+
+    >>> shares(Measure(3)).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    if gate is None:
+        return None
+    measure = gate()
+    return measure / measure.sum()
+
+
+def group_mean(
+    f: Float[Tensor, "B C G *space"], weights: Float[Tensor, " N"] | None
+) -> Float[Tensor, "B C *space"]:
+    """Mean over the group axis.
+
+    Args:
+        f: a map on the group.
+        weights: of the elements, summing to one; None weighs all alike.
+
+    Raises:
+        ValueError: if there are more or fewer weights than elements.
+    """
+    return f.mean(2) if weights is None else (f * along_group(weights, f)).sum(2)
+
+
+def along_group(weights: Float[Tensor, " N"], f: Float[Tensor, "B C G *space"]) -> Tensor:
+    """Weights, shaped to multiply f along its group axis.
+
+    Raises:
+        ValueError: if there are more or fewer than elements.
+    """
+    if len(weights) != f.shape[2]:
+        raise ValueError(
+            f"measure over {len(weights)} elements, but the map has {f.shape[2]}: "
+            f"{tuple(f.shape)}; pass the gate of the representation that made the map"
+        )
+    return weights.reshape(-1, *(1,) * (f.ndim - 3))
 
 
 def group_weights(gate: Measure | None, f: Float[Tensor, "B C G *space"]) -> Tensor:
@@ -37,13 +78,5 @@ def group_weights(gate: Measure | None, f: Float[Tensor, "B C G *space"]) -> Ten
     >>> group_weights(Measure(3), torch.ones(2, 5, 3)).tolist()
     [0.5, 0.25, 0.25]
     """
-    G = f.shape[2]
-    if gate is None:
-        return f.new_full((G, *(1,) * (f.ndim - 3)), 1 / G)
-    measure = gate()
-    if len(measure) != G:
-        raise ValueError(
-            f"measure over {len(measure)} elements, but the map has {G}: {tuple(f.shape)}; pass "
-            "the gate of the representation that made the map"
-        )
-    return (measure / measure.sum()).reshape(G, *(1,) * (f.ndim - 3))
+    weights = shares(gate)
+    return along_group(f.new_full(f.shape[2:3], 1 / f.shape[2]) if weights is None else weights, f)

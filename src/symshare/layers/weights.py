@@ -21,6 +21,19 @@ def check_representation(who: str, representation: object) -> None:
         )
 
 
+def check_channels(who: str, in_channels: int, out_channels: int) -> None:
+    """Refuse a layer that reads or writes nothing.
+
+    Raises:
+        ValueError: if a number is below 1.
+    """
+    if in_channels < 1 or out_channels < 1:
+        raise ValueError(
+            f"{who}: in_channels and out_channels must be at least 1, got "
+            f"in_channels={in_channels}, out_channels={out_channels}"
+        )
+
+
 def positions_of(representation: Representation) -> int:
     """D, the number of positions that a bound representation acts on.
 

@@ -158,7 +158,8 @@ def _ticks(top: Number) -> list[float]:
     """At most six round numbers from zero, the last one at `top` or above."""
     if top <= 0:
         return [0.0, 1.0]
-    return [i * step for step in (next(_steps(top)),) for i in range(math.ceil(top / step) + 1)]
+    step = next(_steps(top))
+    return [i * step for i in range(math.ceil(top / step) + 1)]
 
 
 def _steps(top: Number) -> Iterator[float]:

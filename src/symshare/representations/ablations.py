@@ -1,22 +1,12 @@
 """Learned stacks without the Sinkhorn projection: what it is compared with."""
 
-import math
-from typing import Literal
-
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symshare.representations.base import (
-    Representation,
-    check_group_positions,
-    check_positions,
-)
-from symshare.representations.starts import near, random_permutations
+from symshare.representations.base import Representation, check_sizes
+from symshare.representations.starts import Init, starting_logits, with_identity
 from symshare.sinkhorn import project
 from symshare.sinkhorn.inputs import at_least_float32
-
-Init = Literal["sharp", "paper"]
 
 
 class _Free(Representation):
@@ -24,21 +14,10 @@ class _Free(Representation):
 
     def __init__(self, group_size: int, positions: int, anchor: bool, init: Init):
         who = type(self).__name__
-        if group_size < 1 or positions < 1:
-            raise ValueError(
-                f"{who}: group_size and positions must be at least 1, got "
-                f"group_size={group_size}, positions={positions}"
-            )
-        if init not in ("sharp", "paper"):
-            raise ValueError(f"{who}: init must be 'sharp' or 'paper', got {init!r}")
+        check_sizes(who, group_size, positions)
         super().__init__(group_size)
         self.anchor = anchor
-        learned = group_size - anchor
-        if init == "paper":
-            logits = torch.rand(learned, positions, positions)
-        else:
-            logits = near(random_permutations(learned, positions))
-        self._start(logits)
+        self._start(starting_logits(who, init, group_size - anchor, positions))
 
     def _start(self, logits: Float[Tensor, "n D D"]) -> None:
         """Make the parameters of a start that `Sinkhorn` would have from these logits."""
@@ -53,19 +32,10 @@ class _Free(Representation):
 
     def forward(self) -> Float[Tensor, "G D D"]:
         learned = self._learned()
-        if not self.anchor:
-            return learned
-        identity = torch.eye(self.positions, dtype=learned.dtype, device=learned.device)
-        return torch.cat([identity[None], learned])
+        return with_identity(learned) if self.anchor else learned
 
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        taps = math.prod(kernel_size)
-        check_positions(type(self).__name__, self.positions, taps, kernel_size)
-        return self
-
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        check_group_positions(type(self).__name__, self.positions, kernel_size)
-        return self
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.anchor else ", anchor=False")
 
 
 class RowStochastic(_Free):
@@ -135,7 +105,3 @@ class Unconstrained(_Free):
 
     def _learned(self) -> Float[Tensor, "n D D"]:
         return at_least_float32(self.matrices)
-
-    def entropy(self) -> Float[Tensor, ""]:
-        """Zero: entries of either sign have no entropy."""
-        return self.matrices.new_zeros(())

@@ -1,21 +1,19 @@
 """Learned elements that are convex combinations of a dictionary of permutations."""
 
-import math
-from typing import Literal
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from symshare.groups import Action
 from symshare.representations.base import (
+    Penalised,
     Representation,
-    check_group_positions,
-    check_positions,
+    check_identity_first,
+    check_stack,
 )
 from symshare.representations.constant import Constant
 from symshare.representations.expansion import check_theta
-from symshare.representations.starts import near
+from symshare.representations.starts import Init, check_init, near
 from symshare.sinkhorn import marginal_error
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
@@ -35,23 +33,21 @@ class Coefficients(nn.Module):
             [0.0500, 0.9500]], grad_fn=<CatBackward0>)
     """
 
-    def __init__(
-        self,
-        group_size: int,
-        elements: int,
-        anchor: bool = True,
-        init: Literal["sharp", "paper"] = "sharp",
-    ):
+    def __init__(self, group_size: int, elements: int, anchor: bool = True, init: Init = "sharp"):
+        check_init("Birkhoff", init)
         super().__init__()
         self.anchor = anchor
         if init == "paper":
             logits = torch.rand(group_size - anchor, elements)
-        elif init == "sharp":
+        else:
             nearest = torch.eye(elements)[torch.arange(anchor, group_size) % elements]
             logits = near(nearest)
-        else:
-            raise ValueError(f"Birkhoff: init must be 'sharp' or 'paper', got {init!r}")
         self.logits = nn.Parameter(logits)
+
+    @property
+    def count(self) -> int:
+        """G, the number of slots."""
+        return len(self.logits) + self.anchor
 
     def forward(self) -> Float[Tensor, "G N"]:
         c = at_least_float32(self.logits).softmax(-1)
@@ -66,8 +62,115 @@ class Coefficients(nn.Module):
         # Finite slopes also where coefficients underflow.
         return -(logits.softmax(-1) * logits.log_softmax(-1)).sum()
 
+    def norm(self) -> Float[Tensor, ""]:
+        """Zero: nothing is projected."""
+        return self.logits.new_zeros(())
 
-class Birkhoff(Representation):
+    def extra_repr(self) -> str:
+        G, N = self.count, self.logits.shape[-1]
+        return f"group_size={G}, elements={N}" + ("" if self.anchor else ", anchor=False")
+
+
+class _Slots(Representation):
+    """Slots of a dictionary: what `Birkhoff` and its views have in common."""
+
+    def __init__(self, coefficients: Coefficients):
+        super().__init__(coefficients.count)
+        self.coefficients = coefficients
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """Entropy of the coefficients for each of D rows: that of R where no elements agree.
+
+        Before it is bound to a kernel, that of the coefficients.
+        """
+        D = self.positions
+        return self.coefficients.entropy() * (1 if D is None else D)
+
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """The coefficients."""
+        return (self.coefficients,)
+
+    def _get_name(self) -> str:
+        return "Birkhoff"
+
+
+class _OnPositions(_Slots):
+    """Convex combinations of permutations of one kernel's positions."""
+
+    membership = "doubly stochastic"
+
+    def __init__(self, coefficients: Coefficients, sources: Int[Tensor, "N D"] | None):
+        super().__init__(coefficients)
+        self.sources = None if sources is None else Constant(sources)
+
+    @property
+    def positions(self) -> int | None:
+        return None if self.sources is None else self.sources().shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        sources = self._bound()
+        with full_precision(sources):
+            c = self.coefficients()
+            return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        sources = self._bound()
+        check_theta("Birkhoff", theta, sources.shape[-1])
+        with full_precision(theta):
+            c = self.coefficients()
+            moved = theta.to(c.dtype)[..., sources]
+            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
+
+    def _bound(self) -> Int[Tensor, "N D"]:
+        if self.sources is None:
+            raise ValueError(
+                "Birkhoff: this action has no kernel size yet; pass it to a layer, or use "
+                ".on_kernel((k, k)) or .on_group((k, k))"
+            )
+        return self.sources()
+
+
+class _OnSlots(_Slots):
+    """The stack of a group layer: slots of a dictionary acting on slots and kernel positions."""
+
+    membership = "nonnegative"
+
+    def __init__(self, coefficients: Coefficients, action: Action, kernel_size: tuple[int, ...]):
+        super().__init__(coefficients)
+        self.sources = Constant(_sources(action.lift(kernel_size)))
+        self.left = Constant(_left(action))
+
+    @property
+    def positions(self) -> int:
+        return self.group_size * self.sources().shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        with full_precision(self.sources()):
+            c = self.coefficients()
+            A, B = _on_elements(c, self.left()), _matrices(self.sources(), c)
+            return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        check_theta("Birkhoff", theta, self.positions)
+        with full_precision(theta):
+            c = self.coefficients()
+            sources = self.sources()
+            P = sources.shape[-1]
+            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
+            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
+            # Row N is zero: what comes from outside the dictionary.
+            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
+            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
+            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
+            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
+
+    @property
+    def marginal_error(self) -> Float[Tensor, ""]:
+        with torch.no_grad():
+            return _error(self.coefficients(), self.left())
+
+
+class Birkhoff(_OnPositions):
     r"""Every slot g is a convex combination of N known permutations P_n.
 
     .. math:: R_g = \sum_n c_{gn} P_n, \qquad c_g = \mathrm{softmax}(\mathrm{logits}_g)
@@ -92,14 +195,13 @@ class Birkhoff(Representation):
     Args:
         dictionary: an `Action`, or permutation matrices [N, D, D], which serve one kernel.
         group_size: G, the number of slots; by default N.
-        anchor: keep slot 0 at element 0, the identity of an `Action`, without parameters.
+        anchor: keep slot 0 at element 0, the identity, without parameters.
         init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
             U[0, 1), so that every slot starts near the average over the dictionary.
-        coefficients: share these instead of starting new ones.
 
     Raises:
-        ValueError: for sizes below 1 or that differ, an unknown `init`, or matrices that are no
-            permutations.
+        ValueError: for sizes below 1, an unknown `init`, matrices that are no permutations, or a
+            first one that is not the identity, which `anchor` holds.
 
     >>> from symshare import groups
     >>> slots = Birkhoff(groups.dihedral(4), group_size=4)
@@ -107,148 +209,72 @@ class Birkhoff(Representation):
     (torch.Size([4, 8]), torch.Size([4, 9, 9]))
     """
 
-    membership = "doubly stochastic"
-
     def __init__(
         self,
         dictionary: Action | Float[Tensor, "N D D"],
         group_size: int | None = None,
         *,
         anchor: bool = True,
-        init: Literal["sharp", "paper"] = "sharp",
-        coefficients: Coefficients | None = None,
+        init: Init = "sharp",
     ):
-        N = len(dictionary)
-        if min(N, N if group_size is None else group_size) < 1:
-            raise ValueError(
-                "Birkhoff: the dictionary and group_size must have at least 1 element, got "
-                f"{N} and group_size={group_size}"
-            )
-        if coefficients is None:
-            coefficients = Coefficients(N if group_size is None else group_size, N, anchor, init)
-        G, of = coefficients().shape
-        if of != N or group_size not in (None, G):
-            raise ValueError(
-                f"Birkhoff: coefficients of {G} slots over {of} elements, but the dictionary has "
-                f"{N} and group_size={group_size}; leave coefficients out to start new ones"
-            )
-        super().__init__(G)
-        self.coefficients = coefficients
-        self.action = dictionary if isinstance(dictionary, Action) else None
         if isinstance(dictionary, Tensor):
             sources = _sources(dictionary)
-        elif dictionary.domain is not None:
-            sources = _sources(dictionary.lift(dictionary.domain))
+            if anchor:
+                why = "which anchor=True holds; put it first or use anchor=False"
+                check_identity_first("Birkhoff", dictionary, why)
         else:
-            sources = None
-        self.sources = None if sources is None else Constant(sources)
-
-    @property
-    def positions(self) -> int | None:
-        return None if self.sources is None else self.sources().shape[-1]
-
-    def forward(self) -> Float[Tensor, "G D D"]:
-        sources = self._bound()
-        with full_precision(sources):
-            c = self.coefficients()
-            return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
-
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        sources = self._bound()
-        check_theta("Birkhoff", theta, sources.shape[-1])
-        with full_precision(theta):
-            c = self.coefficients()
-            moved = theta.to(c.dtype)[..., sources]
-            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
-
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        if self.action is not None:
-            return Birkhoff(self.action.lift(kernel_size), coefficients=self.coefficients)
-        taps = math.prod(kernel_size)
-        check_positions("Birkhoff", self._bound().shape[-1], taps, kernel_size)
-        return self
-
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        if self.action is not None:
-            return _OnSlots(self.action, kernel_size, self.coefficients)
-        check_group_positions("Birkhoff", self._bound().shape[-1], kernel_size)
-        return self
-
-    def entropy(self) -> Float[Tensor, ""]:
-        """Entropy of the coefficients for each of D rows: that of R where no elements agree."""
-        return self._bound().shape[-1] * self.coefficients.entropy()
-
-    def _bound(self) -> Int[Tensor, "N D"]:
-        if self.sources is None:
+            domain = dictionary.domain
+            sources = None if domain is None else _sources(dictionary.lift(domain))
+        N = len(dictionary)
+        G = N if group_size is None else group_size
+        if G < 1:
             raise ValueError(
-                "Birkhoff: this action has no kernel size yet; pass it to a layer, or use "
-                ".on_kernel((k, k)) or .on_group((k, k))"
+                f"Birkhoff: group_size must be at least 1, got {G}; leave it out for as many "
+                f"slots as the dictionary has elements, {N}"
             )
-        return self.sources()
-
-
-class _OnSlots(Representation):
-    """The stack of a group layer: slots of a dictionary acting on slots and kernel positions."""
-
-    membership = "free"
-
-    def __init__(self, action: Action, kernel_size: tuple[int, ...], coefficients: Coefficients):
-        super().__init__(len(coefficients()))
-        self.coefficients = coefficients
-        self.sources = Constant(_sources(action.lift(kernel_size)))
-        # left[n, m] = l where n l = m, or N where no element does.
-        moves = action.cayley
-        left = torch.where(moves.sum(-1) > 0, moves.argmax(-1), len(action))
-        self.left = Constant(left)
-
-    @property
-    def positions(self) -> int:
-        return self.group_size * self.sources().shape[-1]
-
-    def forward(self) -> Float[Tensor, "G D D"]:
-        with full_precision(self.sources()):
-            c = self.coefficients()
-            A, B = self._on_elements(c), _matrices(self.sources(), c)
-            return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
-
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        check_theta("Birkhoff", theta, self.positions)
-        with full_precision(theta):
-            c = self.coefficients()
-            sources = self.sources()
-            P = sources.shape[-1]
-            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
-            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
-            # Row N is zero: what comes from outside the dictionary.
-            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
-            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
-            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
-            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
+        super().__init__(Coefficients(G, N, anchor, init), sources)
+        self.action = dictionary if isinstance(dictionary, Action) else None
+        if sources is None:
+            self.membership = _OnSlots.membership
 
     def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        check_positions("Birkhoff", self.positions, math.prod(kernel_size), kernel_size)
-        return self
+        if self.action is None:
+            return super().on_kernel(kernel_size)
+        return _OnPositions(self.coefficients, _sources(self.action.lift(kernel_size)))
 
     def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        check_group_positions("Birkhoff", self.positions, kernel_size)
-        return self
-
-    def entropy(self) -> Float[Tensor, ""]:
-        """As `Birkhoff`'s."""
-        return self.positions * self.coefficients.entropy()
+        if self.action is None:
+            return super().on_group(kernel_size)
+        return _OnSlots(self.coefficients, self.action, kernel_size)
 
     @property
     def marginal_error(self) -> Float[Tensor, ""]:
-        with torch.no_grad():
-            c = self.coefficients()
-            # Permutations of positions leave sums over them alone.
-            return marginal_error(torch.einsum("gn,nhk->ghk", c, self._on_elements(c)))
+        if self.sources is None and self.action is not None:
+            with torch.no_grad():
+                c = self.coefficients()
+                return _error(c, _left(self.action).to(c.device))
+        return super().marginal_error
 
-    def _on_elements(self, c: Float[Tensor, "G N"]) -> Float[Tensor, "N G G"]:
-        """What each element of the dictionary does to slots, c A_n c'."""
-        N = c.shape[1]
-        A = nn.functional.one_hot(self.left(), N + 1)[..., :N].to(c.dtype)
-        return torch.einsum("hm,nml,kl->nhk", c, A, c)
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.action is None else f", {self.action}")
+
+
+def _left(action: Action) -> Int[Tensor, "N N"]:
+    """left[n, m] = l where n l = m, or N where no element does."""
+    moves = action.cayley
+    return torch.where(moves.sum(-1) > 0, moves.argmax(-1), len(action))
+
+
+def _on_elements(c: Float[Tensor, "G N"], left: Int[Tensor, "N N"]) -> Float[Tensor, "N G G"]:
+    """What each element of the dictionary does to slots, c A_n c'."""
+    N = c.shape[1]
+    A = nn.functional.one_hot(left, N + 1)[..., :N].to(c.dtype)
+    return torch.einsum("hm,nml,kl->nhk", c, A, c)
+
+
+def _error(c: Float[Tensor, "G N"], left: Int[Tensor, "N N"]) -> Float[Tensor, ""]:
+    """Marginal error of a group layer's stack: permutations of positions leave sums alone."""
+    return marginal_error(torch.einsum("gn,nhk->ghk", c, _on_elements(c, left)))
 
 
 def _matrices(sources: Int[Tensor, "N D"], like: Tensor) -> Float[Tensor, "N D D"]:
@@ -257,11 +283,7 @@ def _matrices(sources: Int[Tensor, "N D"], like: Tensor) -> Float[Tensor, "N D D
 
 def _sources(stack: Float[Tensor, "N D D"]) -> Int[Tensor, "N D"]:
     """Source indices of permutation matrices: (P_n x)[d] = x[sources[n, d]]."""
-    if stack.ndim != 3 or stack.shape[-1] != stack.shape[-2]:
-        raise ValueError(
-            f"Birkhoff: expected permutation matrices [N, D, D], got {tuple(stack.shape)}; stack "
-            "one matrix for each element of the dictionary"
-        )
+    check_stack("Birkhoff", stack)
     sources = stack.argmax(-1)
     permutes = (_matrices(sources, stack) == stack).all((-2, -1)) & (stack.sum(-2) == 1).all(-1)
     if not permutes.all():

@@ -8,12 +8,20 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symshare.groups import Action
-from symshare.representations.base import Representation, check_positions
+from symshare.representations.base import (
+    BALANCED,
+    Membership,
+    Penalised,
+    Representation,
+    check_identity_first,
+    membership_of,
+    sums,
+)
 from symshare.representations.constant import Constant
 from symshare.representations.expansion import check_theta
 from symshare.representations.projection import Projection
-from symshare.representations.starts import near, random_permutations
-from symshare.sinkhorn import Projected, marginal_error, norm_penalty, project
+from symshare.representations.starts import near, random_permutations, with_identity
+from symshare.sinkhorn import Projected, entropies, norm_penalty, project
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
 Elements = Literal["transport", "learned"]
@@ -23,7 +31,21 @@ Elements = Literal["transport", "learned"]
 _NOISE = 0.1
 
 
-class Kronecker(Representation):
+class _Factored(Representation):
+    """What `Kronecker` and its views have in common: factors, some of them learned."""
+
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """The factors that have logits."""
+        return tuple(part for part in self.children() if isinstance(part, Learned))
+
+    def norm(self) -> Float[Tensor, ""]:
+        return sum((part.norm() for part in self.learned_parts()), start=torch.zeros(()))
+
+    def _get_name(self) -> str:
+        return "Kronecker"
+
+
+class Kronecker(_Factored):
     r"""R_g = A_g (x) B_g: an element action A [G, G, G] and a spatial action B [G, P, P].
 
     Lifting layers use B, group layers the product. One instance given to all layers makes the
@@ -49,16 +71,18 @@ class Kronecker(Representation):
         kernel_size: lengths of the kernel; an int means a square. Every layer that shares the
             instance has kernels of this size.
         space: where B starts, a doubly stochastic stack [G, P, P]; by default random
-            permutations. Learned ones start near it, with 0.9 of their mass.
+            permutations, as `Sinkhorn`'s. Learned ones start near it, with 0.9 of their mass.
         learn_space: learn B, or hold it at `space`.
         elements: "transport"; "learned", logits of its own, which start near the average over
-            elements; or a stack [G, G, G] to hold.
+            elements; or a stack [G, G, G] to hold, nonnegative with sums of 1, or of 0 where
+            nothing flows.
         anchor: keep A_0 and B_0 the identity, without parameters.
         temperature: tau of "transport". Two elements that differ in a share s of the positions
             are told apart up to exp(-s / tau).
 
     Raises:
-        ValueError: for sizes below 1, stacks that do not fit them, or unknown `elements`.
+        ValueError: for sizes below 1, stacks that do not fit them or are not what they have to
+            be, or unknown `elements`.
 
     >>> shared = Kronecker(4, 5)
     >>> sum(p.numel() for p in shared.parameters())
@@ -66,8 +90,6 @@ class Kronecker(Representation):
     >>> shared.on_kernel((5, 5))().shape, shared.on_group((5, 5))().shape
     (torch.Size([4, 25, 25]), torch.Size([4, 100, 100]))
     """
-
-    membership = "doubly stochastic"
 
     def __init__(
         self,
@@ -90,6 +112,7 @@ class Kronecker(Representation):
         self.kernel_size = size
         self.space = _space(space, group_size, size, learn_space, anchor)
         self.elements = _elements(elements, group_size, math.prod(size), anchor, temperature)
+        self.membership = self.elements.membership
 
     @classmethod
     def from_action(
@@ -148,6 +171,19 @@ class Kronecker(Representation):
         self._check_kernel(kernel_size)
         return KroneckerProduct(self.elements, self.space)
 
+    def entropy(self) -> Float[Tensor, ""]:
+        """Entropy of the factors that have logits."""
+        parts = (part.entropy() for part in self.learned_parts())
+        return sum(parts, start=torch.zeros(()))
+
+    @property
+    def marginal_error(self) -> Float[Tensor, ""]:
+        layers = self.on_kernel(self.kernel_size), self.on_group(self.kernel_size)
+        return torch.stack([layer.marginal_error for layer in layers]).max()
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, kernel_size={self.kernel_size}"
+
     def _check_kernel(self, kernel_size: tuple[int, ...]) -> None:
         if tuple(kernel_size) != self.kernel_size:
             raise ValueError(
@@ -156,7 +192,7 @@ class Kronecker(Representation):
             )
 
 
-class KroneckerSpace(Representation):
+class KroneckerSpace(_Factored):
     """The stack B [G, P, P] of a `Kronecker`, for lifting layers."""
 
     membership = "doubly stochastic"
@@ -172,10 +208,6 @@ class KroneckerSpace(Representation):
     def forward(self) -> Float[Tensor, "G D D"]:
         return self.space().R
 
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        check_positions("Kronecker", self.positions, math.prod(kernel_size), kernel_size)
-        return self
-
     def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
         raise ValueError(
             "Kronecker: this is its stack for lifting layers; give the Kronecker itself to a "
@@ -185,22 +217,18 @@ class KroneckerSpace(Representation):
     def entropy(self) -> Float[Tensor, ""]:
         return self.space().entropy.sum()
 
-    def norm(self) -> Float[Tensor, ""]:
-        return self.space.norm()
 
-
-class KroneckerProduct(Representation):
+class KroneckerProduct(_Factored):
     """The stack A_g (x) B_g of a `Kronecker`, for group layers."""
 
-    membership = "doubly stochastic"
-
-    # Above this many entries (64 MB in float32) R is not formed unasked.
+    # Above this many entries (64 MB in float32) R is not formed.
     _LARGEST = 2**24
 
     def __init__(self, elements: "Held | Learned | Transport", space: "Held | Learned"):
         super().__init__(space.count)
         self.elements = elements
         self.space = space
+        self.membership = elements.membership
 
     @property
     def positions(self) -> int:
@@ -208,27 +236,21 @@ class KroneckerProduct(Representation):
 
     def factors(self) -> "tuple[Factor, Factor]":
         """A and B."""
-        B = self.space()
-        A = self.elements(B.R) if isinstance(self.elements, Transport) else self.elements()
-        return A, B
+        B, elements = self.space(), self.elements
+        return elements(B.R) if isinstance(elements, Transport) else elements(), B
 
     def forward(self) -> Float[Tensor, "G D D"]:
-        """R where it is small; see :meth:`materialise`.
+        """R, up to 64 MB.
 
         Raises:
-            ValueError: where it is large.
+            ValueError: where it is larger; `expand` and :meth:`factors` do without it.
         """
         entries = self.group_size * self.positions**2
         if entries > self._LARGEST:
             raise ValueError(
                 f"Kronecker: R [{self.group_size}, {self.positions}, {self.positions}] would need "
-                f"{4 * entries / 2**20:.0f} MB in float32; use expand(theta) or factors(), or "
-                "materialise() to have it all the same"
+                f"{4 * entries / 2**20:.0f} MB in float32; use expand(theta) or factors()"
             )
-        return self.materialise()
-
-    def materialise(self) -> Float[Tensor, "G D D"]:
-        """R, however large."""
         A, B = self.factors()
         return torch.einsum("ghk,gpq->ghpkq", A.R, B.R).flatten(3).flatten(1, 2)
 
@@ -249,7 +271,11 @@ class KroneckerProduct(Representation):
 
     def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
         taps = math.prod(kernel_size)
-        check_positions("Kronecker", self.positions, self.group_size * taps, kernel_size)
+        if taps != self.space.size:
+            raise ValueError(
+                f"Kronecker: its spatial action is on {self.space.size} positions, but a kernel "
+                f"of size {tuple(kernel_size)} has {taps}; make another Kronecker for this size"
+            )
         return self
 
     def entropy(self) -> Float[Tensor, ""]:
@@ -257,15 +283,12 @@ class KroneckerProduct(Representation):
         # -sum ab log(ab), for each g: the entropy of each factor times the sum of the other.
         return (A.entropy * B.R.sum((-2, -1)) + B.entropy * A.R.sum((-2, -1))).sum()
 
-    def norm(self) -> Float[Tensor, ""]:
-        return self.elements.norm() + self.space.norm()
-
     @property
     def marginal_error(self) -> Float[Tensor, ""]:
         with torch.no_grad():
             A, B = (factor.R for factor in self.factors())
-            sums = [A.sum(axis)[:, :, None] * B.sum(axis)[:, None] for axis in (-1, -2)]
-            return (torch.stack(sums) - 1).abs().max()
+            both = [A.sum(axis)[:, :, None] * B.sum(axis)[:, None] for axis in (-1, -2)]
+            return (torch.stack(both) - 1).abs().max()
 
 
 class Factor(NamedTuple):
@@ -286,15 +309,15 @@ class Held(nn.Module):
     def __init__(self, stack: Float[Tensor, "G D D"]):
         super().__init__()
         self.stack = Constant(stack)
+        self.membership = membership_of(stack)
         self.count, self.size = stack.shape[:2]
 
     def forward(self) -> Factor:
         R = at_least_float32(self.stack())
-        return Factor(R, torch.special.entr(R).sum((-2, -1)))
+        return Factor(R, entropies(R))
 
-    def norm(self) -> Float[Tensor, ""]:
-        """No logits, no gauge."""
-        return self.stack().new_zeros(())
+    def extra_repr(self) -> str:
+        return _sizes(self.count, self.size)
 
 
 class Learned(nn.Module):
@@ -305,6 +328,8 @@ class Learned(nn.Module):
         anchor: put the identity before the learned matrices.
     """
 
+    membership: Membership = "doubly stochastic"
+
     def __init__(self, logits: Float[Tensor, "N D D"], anchor: bool):
         super().__init__()
         self.anchor = anchor
@@ -312,12 +337,18 @@ class Learned(nn.Module):
         self.count, self.size = len(logits) + anchor, logits.shape[-1]
 
     def forward(self) -> Factor:
-        found = self.projection.projected()
-        return _anchored(found) if self.anchor else Factor(found.R, found.entropy)
+        return _factor(self.projection.projected(), self.anchor)
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """Entropy of all matrices together, in nats."""
+        return self.projection.projected().entropy.sum()
 
     def norm(self) -> Float[Tensor, ""]:
         """Norm penalty of the logits."""
         return norm_penalty(self.projection.logits)
+
+    def extra_repr(self) -> str:
+        return _sizes(self.count, self.size) + ("" if self.anchor else ", anchor=False")
 
 
 class Transport(nn.Module):
@@ -333,6 +364,8 @@ class Transport(nn.Module):
     True
     """
 
+    membership: Membership = "doubly stochastic"
+
     def __init__(self, temperature: float, anchor: bool):
         super().__init__()
         self.temperature = temperature
@@ -344,18 +377,21 @@ class Transport(nn.Module):
             # The squared norms are constant along rows and columns, which the projection ignores.
             overlaps = products.flatten(2) @ B.flatten(1).mT
             found = project(overlaps.mT / (B.shape[-1] * self.temperature))
-        return _anchored(found) if self.anchor else Factor(found.R, found.entropy)
+        return _factor(found, self.anchor)
 
-    def norm(self) -> float:
-        """No logits, no gauge."""
-        return 0.0
+    def extra_repr(self) -> str:
+        return f"temperature={self.temperature:g}"
 
 
-def _anchored(found: Projected) -> Factor:
-    """The identity before the learned matrices."""
-    R, entropy = found.R, found.entropy
-    identity = torch.eye(R.shape[-1], dtype=R.dtype, device=R.device)
-    return Factor(torch.cat([identity[None], R]), torch.cat([entropy.new_zeros(1), entropy]))
+def _factor(found: Projected, anchor: bool) -> Factor:
+    """What was projected, after the identity if it is anchored."""
+    if not anchor:
+        return Factor(found.R, found.entropy)
+    return Factor(with_identity(found.R), nn.functional.pad(found.entropy, (1, 0)))
+
+
+def _sizes(count: int, size: int) -> str:
+    return f"group_size={count}, positions={size}"
 
 
 def _space(
@@ -368,10 +404,8 @@ def _space(
                 "Kronecker: learn_space=False holds B at a given stack; pass space=, such as "
                 "action.lift(kernel_size)"
             )
-        start = random_permutations(group_size, P)
-    else:
-        _check_shape("space", start, (group_size, P, P))
-        _check_space(start, anchor)
+        return Learned(near(random_permutations(group_size - anchor, P)), anchor)
+    _check_given("space", start, (group_size, P, P), anchor)
     if not learn:
         return Held(start)
     return Learned(near(start[int(anchor) :]).to(torch.get_default_device()), anchor)
@@ -382,7 +416,7 @@ def _elements(
 ) -> Held | Learned | Transport:
     G = group_size
     if isinstance(elements, Tensor):
-        _check_shape("elements", elements, (G, G, G))
+        _check_given("elements", elements, (G, G, G), anchor)
         return Held(elements)
     if elements == "learned":
         return Learned(_NOISE * torch.randn(G - anchor, G, G), anchor)
@@ -400,26 +434,25 @@ def _elements(
     return Transport(temperature, anchor)
 
 
-def _check_space(start: Tensor, anchor: bool) -> None:
-    if start.is_meta:
-        return
-    if start.min() < 0 or marginal_error(start) > 1e-3:
-        raise ValueError(
-            "Kronecker: space must be doubly stochastic, got entries down to "
-            f"{start.min().item():.3g} and sums off by {marginal_error(start).item():.3g}; project "
-            "it first"
-        )
-    identity = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
-    if anchor and not torch.equal(start[0], identity):
-        raise ValueError(
-            "Kronecker: the first matrix of space is not the identity, which anchor=True holds; "
-            "put it first or use anchor=False"
-        )
-
-
-def _check_shape(what: str, stack: Tensor, expected: tuple[int, ...]) -> None:
+def _check_given(what: str, stack: Tensor, expected: tuple[int, ...], anchor: bool) -> None:
     if tuple(stack.shape) != expected:
         raise ValueError(
             f"Kronecker: {what} must be a stack {list(expected)} for this group_size and "
             f"kernel_size, got {tuple(stack.shape)}"
         )
+    if stack.is_meta:
+        return
+    off = torch.stack([(total - 1).abs() for total in sums(stack)])
+    # A product that leaves a set of elements has no place to go.
+    open_set = what == "elements"
+    if open_set:
+        off = torch.minimum(off, torch.stack(sums(stack)).abs())
+    if not (stack.min() >= 0 and off.max() < BALANCED):
+        raise ValueError(
+            f"Kronecker: {what} must be doubly stochastic"
+            f"{' up to empty rows and columns' if open_set else ''}, got entries down to "
+            f"{stack.min().item():.3g} and sums off by {off.max().item():.3g}; project it first"
+        )
+    if anchor:
+        why = f"which anchor=True holds; put it first in {what} or use anchor=False"
+        check_identity_first("Kronecker", stack, why)

@@ -11,13 +11,23 @@ class Measure(nn.Module):
     Args:
         group_size: number of elements G, the identity first.
 
+    Raises:
+        ValueError: for a size below 1.
+
     >>> Measure(4)()
     tensor([1.0000, 0.5000, 0.5000, 0.5000], grad_fn=<CatBackward0>)
     """
 
     def __init__(self, group_size: int):
+        if group_size < 1:
+            raise ValueError(
+                f"Measure: group_size must be at least 1, got {group_size}; the identity counts"
+            )
         super().__init__()
         self.logits = nn.Parameter(torch.zeros(group_size - 1))
 
     def forward(self) -> Float[Tensor, " G"]:
         return torch.cat([self.logits.new_ones(1), self.logits.sigmoid()])
+
+    def extra_repr(self) -> str:
+        return f"group_size={len(self.logits) + 1}"

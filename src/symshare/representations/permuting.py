@@ -1,6 +1,5 @@
 """Representations of known transformations: fixed, or with a learned measure."""
 
-import math
 from abc import abstractmethod
 
 import torch
@@ -9,28 +8,34 @@ from torch import Tensor
 
 from symshare.groups import Action
 from symshare.representations.base import (
+    Penalised,
     Representation,
-    check_group_positions,
-    check_positions,
+    check_identity_first,
+    check_stack,
+    membership_of,
 )
 from symshare.representations.constant import Constant
 from symshare.representations.measure import Measure
+from symshare.sinkhorn import marginal_error
 
 
 class _Permuting(Representation):
     """A stack that does not learn: the matrices of an `Action`, or given ones."""
 
-    membership = "doubly stochastic"
-
-    def __init__(self, action: Action | Tensor, gate: Measure | None):
-        super().__init__(len(action), gate)
-        self.action = action if isinstance(action, Action) else None
+    def __init__(self, action: Action | Tensor):
         if isinstance(action, Action):
             stack = None if action.domain is None else action.lift(action.domain)
         else:
-            _check_stack(type(self).__name__, action)
+            check_stack(self._get_name(), action)
             stack = action
+        super().__init__(len(action))
+        self.action = action if isinstance(action, Action) else None
         self.stack = None if stack is None else Constant(stack)
+        if stack is not None:
+            self.membership = membership_of(stack)
+        else:
+            closed = self.action is not None and self.action.is_group
+            self.membership = "doubly stochastic" if closed else "nonnegative"
 
     @property
     def positions(self) -> int | None:
@@ -39,23 +44,39 @@ class _Permuting(Representation):
     def forward(self) -> Float[Tensor, "G D D"]:
         if self.stack is None:
             raise ValueError(
-                f"{type(self).__name__}: this action has no kernel size yet; pass it to a layer, "
-                "or use .on_kernel((k, k)) or .on_group((k, k))"
+                f"{self._get_name()}: this action has no kernel size yet; pass it to a layer, or "
+                "use .on_kernel((k, k)) or .on_group((k, k))"
             )
         return self.stack()
 
     def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        if self.action is not None:
-            return self._rebound(self.action.lift(kernel_size))
-        taps = math.prod(kernel_size)
-        check_positions(type(self).__name__, self().shape[-1], taps, kernel_size)
-        return self
+        if self.action is None:
+            return super().on_kernel(kernel_size)
+        return self._rebound(self.action.lift(kernel_size))
 
     def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        if self.action is not None:
-            return self._rebound(self.action.regular(kernel_size))
-        check_group_positions(type(self).__name__, self().shape[-1], kernel_size)
-        return self
+        if self.action is None:
+            return super().on_group(kernel_size)
+        return self._rebound(self.action.regular(kernel_size))
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """That of R; before it is bound to a kernel zero, as nothing is learned."""
+        return torch.zeros(()) if self.stack is None else super().entropy()
+
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """None: the matrices are known."""
+        return ()
+
+    @property
+    def marginal_error(self) -> Float[Tensor, ""]:
+        """As everywhere; where a product leaves a set, group layers are off by 1."""
+        if self.stack is None and self.action is not None:
+            # On kernels the matrices of every action are doubly stochastic.
+            return marginal_error(self.action.cayley)
+        return super().marginal_error
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.action is None else f", {self.action}")
 
     @abstractmethod
     def _rebound(self, stack: Tensor) -> Representation: ...
@@ -66,7 +87,10 @@ class Fixed(_Permuting):
 
     Args:
         action: an `Action`, which serves lifting and group layers of every kernel size it
-            acts on, or one stack [G, D, D] of matrices.
+            acts on, or one stack [G, D, D] of any matrices.
+
+    Raises:
+        ValueError: if a stack is none of square matrices.
 
     >>> from symshare import groups
     >>> Fixed(groups.rotations(4)).on_kernel((5, 5))().shape
@@ -74,7 +98,7 @@ class Fixed(_Permuting):
     """
 
     def __init__(self, action: Action | Float[Tensor, "G D D"]):
-        super().__init__(action, gate=None)
+        super().__init__(action)
 
     def _rebound(self, stack: Tensor) -> "Fixed":
         return Fixed(stack)
@@ -91,34 +115,26 @@ class Gated(_Permuting):
         gate: share this measure instead of starting a new one (every element but the identity
             at 1/2).
 
+    Raises:
+        ValueError: if a stack is none of square matrices or does not begin with the identity, or
+            the gate is on another number of elements.
+
     >>> from symshare import groups
     >>> Gated(groups.dihedral(4)).measure.shape
     torch.Size([8])
     """
 
     def __init__(self, action: Action | Float[Tensor, "G D D"], gate: Measure | None = None):
-        gate = gate or Measure(len(action))
-        if len(gate.logits) + 1 != len(action):
+        super().__init__(action)
+        if isinstance(action, Tensor):
+            why = "whose measure is fixed at 1; put it first"
+            check_identity_first("Gated", action, why)
+        self.gate = Measure(len(action)) if gate is None else gate
+        if len(self.gate.logits) + 1 != len(action):
             raise ValueError(
-                f"Gated: a measure on {len(gate.logits) + 1} elements, but the dictionary has "
-                f"{len(action)}; leave gate out to start a new one"
+                f"Gated: a measure on {len(self.gate.logits) + 1} elements, but the dictionary "
+                f"has {len(action)}; leave gate out to start a new one"
             )
-        super().__init__(action, gate)
-        if self.stack is not None and not self.stack().is_meta:
-            first = self.stack()[0]
-            if not torch.equal(first, torch.eye(len(first)).to(first)):
-                raise ValueError(
-                    "Gated: the first matrix must be the identity, whose measure is fixed at 1; "
-                    "put it first"
-                )
 
     def _rebound(self, stack: Tensor) -> "Gated":
         return Gated(stack, self.gate)
-
-
-def _check_stack(who: str, stack: Tensor) -> None:
-    if stack.ndim != 3 or stack.shape[-1] != stack.shape[-2]:
-        raise ValueError(
-            f"{who}: expected a stack of square matrices [G, D, D], got {tuple(stack.shape)}; "
-            "stack one matrix for each group element"
-        )

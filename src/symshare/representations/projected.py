@@ -1,19 +1,13 @@
 """The paper's representation: free logits, projected onto doubly stochastic matrices."""
 
-import math
-from typing import Literal
+from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.representations.base import (
-    Representation,
-    check_group_positions,
-    check_positions,
-)
+from symshare.representations.base import Representation, check_sizes
 from symshare.representations.projection import Projection
-from symshare.representations.starts import near, random_permutations
+from symshare.representations.starts import Init, starting_logits, with_identity
 from symshare.sinkhorn import norm_penalty
 
 
@@ -26,19 +20,22 @@ class Sinkhorn(Representation):
             layer, K * P for a group layer with K input elements.
         anchor: keep R_0 the identity, without parameters (the paper's choice).
         init: "paper" draws logits from U[0, 1), which makes every learned element start as the
-            average over positions; "sharp" starts each element near another random permutation.
+            average over positions; "sharp" starts each element near another random permutation,
+            none of them the identity, as far as there are so many: D! - 1.
         iterations: None for the limit of the Sinkhorn operator and its exact derivative; a number
-            for S^K as published, with K sweeps and the gradient through all of them.
+            for the paper's S^K: K sweeps, with the gradient through all of them. The published
+            code has K = 20 and stops as soon as sums are within 1e-5.
 
     Raises:
         ValueError: for an unknown `init` or sizes below 1.
 
     >>> R = Sinkhorn(group_size=4, positions=9)()
-    >>> R.shape, bool(R[0].equal(torch.eye(9)))
+    >>> R.shape, bool((R.sum(1) - 1).abs().max() < 1e-5)
     (torch.Size([4, 9, 9]), True)
     """
 
     membership = "doubly stochastic"
+    _version = 2
 
     def __init__(
         self,
@@ -46,14 +43,10 @@ class Sinkhorn(Representation):
         positions: int,
         *,
         anchor: bool = True,
-        init: Literal["sharp", "paper"] = "sharp",
+        init: Init = "sharp",
         iterations: int | None = None,
     ):
-        if group_size < 1 or positions < 1:
-            raise ValueError(
-                "Sinkhorn: group_size and positions must be at least 1, got "
-                f"group_size={group_size}, positions={positions}"
-            )
+        check_sizes("Sinkhorn", group_size, positions)
         if iterations is not None and iterations < 1:
             raise ValueError(
                 f"Sinkhorn: iterations must be at least 1, got {iterations}; None projects to "
@@ -61,15 +54,16 @@ class Sinkhorn(Representation):
             )
         super().__init__(group_size)
         self.anchor = anchor
-        learned = group_size - anchor
-        if init == "paper":
-            logits = torch.rand(learned, positions, positions)
-        elif init == "sharp":
-            # Doubly stochastic already, so the first projection has nothing to do.
-            logits = near(random_permutations(learned, positions))
-        else:
-            raise ValueError(f"Sinkhorn: init must be 'sharp' or 'paper', got {init!r}")
+        logits = starting_logits("Sinkhorn", init, group_size - anchor, positions)
         self.projection = Projection(logits, iterations)
+
+    def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
+        """Also from the state of version 1, which had the logits alone."""
+        logits = state_dict.pop(f"{prefix}logits", None)
+        if logits is not None:
+            state_dict[f"{prefix}projection.logits"] = logits
+            state_dict[f"{prefix}projection.potentials"] = logits.new_zeros(logits.shape[:-1])
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     @property
     def logits(self) -> Tensor:
@@ -82,21 +76,18 @@ class Sinkhorn(Representation):
 
     def forward(self) -> Float[Tensor, "G D D"]:
         learned = self.projection()
-        if not self.anchor:
-            return learned
-        identity = torch.eye(self.positions, dtype=learned.dtype, device=learned.device)
-        return torch.cat([identity[None], learned])
-
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        check_positions("Sinkhorn", self.positions, math.prod(kernel_size), kernel_size)
-        return self
-
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        check_group_positions("Sinkhorn", self.positions, kernel_size)
-        return self
+        return with_identity(learned) if self.anchor else learned
 
     def entropy(self) -> Float[Tensor, ""]:
         return self.projection.projected().entropy.sum()
 
     def norm(self) -> Float[Tensor, ""]:
         return norm_penalty(self.logits)
+
+    def extra_repr(self) -> str:
+        iterations = self.projection.iterations
+        return (
+            super().extra_repr()
+            + ("" if self.anchor else ", anchor=False")
+            + ("" if iterations is None else f", iterations={iterations}")
+        )

@@ -1,5 +1,6 @@
 """Free logits, projected once for each state that they are in."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -7,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symshare.representations.state import Versioned
-from symshare.sinkhorn import Projected, project, sinkhorn
+from symshare.sinkhorn import Projected, entropies, project, sinkhorn
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 
@@ -22,7 +23,7 @@ class Projection(Versioned):
     Args:
         logits: where the parameter starts, [N, D, D].
         iterations: None for the limit of the Sinkhorn operator with its exact derivative; a
-            number for that many sweeps, unrolled, as published.
+            number for that many sweeps, with the gradient through all of them.
 
     Attributes:
         logits: the parameter.
@@ -47,15 +48,16 @@ class Projection(Versioned):
         # The start that belongs to the logits last seen, and what tells those from others.
         self.register_buffer("_start", zeros.clone(), persistent=False)
         self.register_buffer("_seen", torch.full_like(zeros, torch.nan), persistent=False)
-        self._given: tuple[Projected, int] | None = None
+        self._given: _Given | None = None
 
     def forward(self) -> Float[Tensor, "N D D"]:
         return self.projected().R
 
     def projected(self) -> Projected:
         """R, its entropies and its potentials; inside `shared`, those computed on entry."""
-        if self._given is not None:
-            return self._shared(*self._given)
+        # `torch.func.functional_call` puts other logits in the place of the parameter.
+        if self._given is not None and self.logits is self._given.logits:
+            return self._given.checked()
         found = _project(self.logits, self.begin(), self.training, self.iterations)
         self.end(found.potentials)
         return found
@@ -72,8 +74,9 @@ class Projection(Versioned):
         """Potentials to start from: new ones where the logits have changed since the last call."""
         if not self._moves:
             return self.potentials
-        # A gradient leaves the row sums of logits alone, but not their squares.
-        seen = torch.linalg.vector_norm(self.logits, dim=-1)
+        # A gradient leaves plain row sums alone, so each column has another weight.
+        weights = torch.arange(self.logits.shape[-1], device=self.logits.device).cos()
+        seen = (self.logits @ weights.to(self.logits.dtype)[:, None])[..., 0]
         changed = (seen != self._seen).any()
         self._seen.copy_(seen)
         self._start.copy_(torch.where(changed, self.potentials, self._start))
@@ -93,23 +96,36 @@ class Projection(Versioned):
     def share(self, found: Projected) -> None:
         """Answer with this until :meth:`unshare`."""
         self.end(found.potentials)
-        self._given = found, self.logits._version
+        self._given = _Given(self.logits, self.logits._version, found)
 
     def unshare(self) -> None:
         """Compute R again when asked."""
         self._given = None
 
-    def _shared(self, found: Projected, version: int) -> Projected:
-        if not torch.compiler.is_compiling() and self.logits._version != version:
-            raise RuntimeError(
-                "shared: the logits have changed since its start, so R no longer belongs to them; "
-                "leave the block before the optimiser step"
-            )
-        return found
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: all but a shared R, which belongs to one graph."""
+        return {**self.__dict__, "_given": None}
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
         self._seen.fill_(torch.nan)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A projection, and the logits in the state that it belongs to."""
+
+    logits: Tensor
+    version: int
+    found: Projected
+
+    def checked(self) -> Projected:
+        if not torch.compiler.is_compiling() and self.logits._version != self.version:
+            raise RuntimeError(
+                "shared: the logits have changed since its start, so R no longer belongs to them; "
+                "leave the block before the optimiser step"
+            )
+        return self.found
 
 
 def project_together(projections: list[Projection]) -> None:
@@ -131,4 +147,4 @@ def _project(logits: Tensor, start: Tensor, training: bool, iterations: int | No
     if iterations is None:
         return project(logits, start, TRAINING if training else CONVERGED)
     R = sinkhorn(logits, iterations)
-    return Projected(R, torch.special.entr(R).sum((-2, -1)), start)
+    return Projected(R, entropies(R), start)

@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from itertools import groupby
 
 from torch import nn
 
@@ -14,7 +13,8 @@ def shared(module: nn.Module) -> Generator[None]:
     """Project all stacks below `module` on entry, those of one size in one call.
 
     Inside, forward passes and penalties see the same R, and gradients go back through one
-    projection. Without it every use of a stack projects anew, to the same R.
+    projection. Without it every use of a stack projects anew, to the same R. Element actions that
+    `Kronecker` computes from its spatial action are not logits, and each layer computes its own.
 
     Leave the block before the optimiser step, and keep `backward` inside it where activation
     checkpointing recomputes the forward pass.
@@ -30,13 +30,12 @@ def shared(module: nn.Module) -> Generator[None]:
     """
     todo = [m for m in module.modules() if isinstance(m, Projection) and m._given is None]
     try:
-        for _, alike in groupby(sorted(todo, key=_kind), _kind):
-            project_together(list(alike))
+        alike: dict[tuple, list[Projection]] = {}
+        for projection in todo:
+            alike.setdefault(projection.kind, []).append(projection)
+        for projections in alike.values():
+            project_together(projections)
         yield
     finally:
         for projection in todo:
             projection.unshare()
-
-
-def _kind(projection: Projection) -> tuple:
-    return projection.kind

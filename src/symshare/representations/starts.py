@@ -1,12 +1,40 @@
 """Where learned stacks start: near matrices that they could become."""
 
+import itertools
+import math
+from typing import Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+Init = Literal["sharp", "paper"]
+
 # Mass on the matrix that an element starts at: enough for distinct kernels of full contrast,
 # little enough that the gradient still reaches the other entries.
 SHARP_MASS = 0.9
+
+
+def check_init(who: str, init: str) -> None:
+    """Refuse an unknown start."""
+    if init not in ("sharp", "paper"):
+        raise ValueError(f"{who}: init must be 'sharp' or 'paper', got {init!r}")
+
+
+def starting_logits(who: str, init: Init, count: int, positions: int) -> Float[Tensor, "N D D"]:
+    """Logits of learned elements: near random permutations, or from U[0, 1) as published.
+
+    Raises:
+        ValueError: for an unknown `init`.
+
+    >>> starting_logits("Sinkhorn", "sharp", 1, 2).exp()
+    tensor([[[0.0500, 0.9500],
+             [0.9500, 0.0500]]])
+    """
+    check_init(who, init)
+    if init == "paper":
+        return torch.rand(count, positions, positions)
+    return near(random_permutations(count, positions))
 
 
 def near(stack: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
@@ -22,11 +50,39 @@ def near(stack: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
 
 
 def random_permutations(count: int, positions: int) -> Float[Tensor, "N D D"]:
-    """Random permutation matrices.
+    """Random permutation matrices, distinct and none the identity, where there are so many.
+
+    There are D! - 1 of them. Where `count` is larger, all come, then the identity, and then they
+    repeat.
 
     >>> random_permutations(2, 3).sum(-1)
     tensor([[1., 1., 1.],
             [1., 1., 1.]])
+    >>> [matrix.argmax(-1).tolist() for matrix in random_permutations(3, 2)]
+    [[1, 0], [0, 1], [1, 0]]
     """
-    sources = torch.rand(count, positions).argsort(-1)
+    # Draw all but a few where few exist; else draw again what is there already.
+    if math.factorial(min(positions, 12)) <= 2 * count:
+        identity, *others = itertools.permutations(range(positions))
+        order = torch.randperm(len(others), device="cpu").tolist()
+        every = itertools.cycle([*(others[i] for i in order), identity])
+        rows = list(itertools.islice(every, count))
+    else:
+        found = {tuple(range(positions)): None}
+        while len(found) <= count:
+            missing = count + 1 - len(found)
+            drawn = torch.rand(missing, positions, device="cpu").argsort(-1)
+            found.update(dict.fromkeys(map(tuple, drawn.tolist())))
+        rows = list(found)[1:]
+    sources = torch.tensor(rows, dtype=torch.int64).view(count, positions)
     return nn.functional.one_hot(sources, positions).to(torch.get_default_dtype())
+
+
+def with_identity(stack: Float[Tensor, "N D D"]) -> Float[Tensor, "G D D"]:
+    """The identity before learned matrices.
+
+    >>> with_identity(torch.zeros(1, 2, 2)).tolist()
+    [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]
+    """
+    identity = torch.eye(stack.shape[-1], dtype=stack.dtype, device=stack.device)
+    return torch.cat([identity[None], stack])

@@ -30,7 +30,16 @@ def entropy(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     >>> round(entropy(torch.full((2, 4, 4), 0.25)).item(), 4)  # 2 matrices x 4 rows x ln 4
     11.0904
     """
-    return _Entropy.apply(R)
+    return entropies(R).sum()
+
+
+def entropies(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, "*batch"]:
+    """Entropy of each matrix of a stack, in nats.
+
+    >>> entropies(torch.stack([torch.eye(2), torch.full((2, 2), 0.5)]))
+    tensor([0.0000, 1.3863])
+    """
+    return _Entropies.apply(R)
 
 
 def norm_penalty(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
@@ -51,14 +60,14 @@ def norm_penalty(logits: Float[Tensor, "*batch D D"]) -> Float[Tensor, ""]:
     return squares.sum() / max(squares.numel(), 1)
 
 
-class _Entropy(torch.autograd.Function):
-    """The sum of -R log R, keeping R alone for the backward pass."""
+class _Entropies(torch.autograd.Function):
+    """Sums of -R log R, keeping R alone for the backward pass."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(R: Tensor) -> Tensor:
-        return torch.special.entr(R).sum()
+        return torch.special.entr(R).sum((-2, -1))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
@@ -68,4 +77,5 @@ class _Entropy(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor) -> Tensor:
         (scale,), (R,) = cotangents, ctx.saved_tensors
         # The slope is infinite at zero, where optimisation would stop with NaN.
-        return R.clamp_min(torch.finfo(R.dtype).tiny).log().add(1).mul(-scale)
+        slope = R.clamp_min(torch.finfo(R.dtype).tiny).log() + 1
+        return -scale[..., None, None] * slope

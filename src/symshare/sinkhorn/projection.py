@@ -50,9 +50,9 @@ def project(
               = R \odot (G - a \mathbf 1^\top - \mathbf 1 b^\top)
 
     with a, b from one symmetric linear system (Luise et al. 2018; Eisenberger et al. 2022), so
-    nothing but R is kept for the backward pass. Works with `torch.func`, `torch.compile` and
-    `torch.export`; a second derivative is refused. The arithmetic is at least float32, also
-    inside autocast.
+    nothing but R is kept for the backward pass. Works with `torch.compile`, `torch.export`, and
+    `vmap` and reverse mode of `torch.func`; forward mode and second derivatives are refused. The
+    arithmetic is at least float32, also inside autocast.
 
     Args:
         logits: finite; natural logarithms of unnormalised entries.
@@ -68,7 +68,7 @@ def project(
 
     Raises:
         ValueError: if the last two axes differ or, on the CPU, logits are not finite.
-        RuntimeError: on a second derivative.
+        RuntimeError: on a second or forward-mode derivative.
 
     >>> project(torch.tensor([[3.0, 1.0], [0.0, 2.0]])).R
     tensor([[0.8808, 0.1192],
