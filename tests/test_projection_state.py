@@ -31,6 +31,13 @@ def test_all_forward_passes_of_a_step_see_the_same_matrix():
         assert not torch.equal(projection(), first)
 
 
+def test_autocast_does_not_pass_for_a_change():
+    projection = sharp()
+    first = projection()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(projection(), first)
+
+
 def test_a_gradient_step_counts_as_a_change():
     # Gradients have row and column sums of zero, so a sum would not notice the step.
     projection = sharp()

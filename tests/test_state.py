@@ -295,14 +295,23 @@ def compare(found, expected):
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3, equal_nan=True)
 
 
-SLOW = pytest.mark.slow  # traces hundreds of operators, or writes and compiles C++
+SLOW = pytest.mark.slow  # to trace hundreds of operators once more
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=SLOW)])
-def test_compiled_it_trains_alike(plain, x, backend):
-    twin = copy.deepcopy(plain)
-    compiled = torch.compile(plain, fullgraph=True, backend=backend)
-    compare(outcome(compiled, plain, x), outcome(twin, twin, x))
+def trains_alike(network, x, backend):
+    twin = copy.deepcopy(network)
+    compiled = torch.compile(network, fullgraph=True, backend=backend)
+    compare(outcome(compiled, network, x), outcome(twin, twin, x))
+
+
+def test_compiled_it_trains_alike(plain, x):
+    trains_alike(plain, x, "aot_eager")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sinkhorn"])
+def test_compiled_to_machine_code_it_trains_alike(plain, x):
+    trains_alike(plain, x, "inductor")
 
 
 @pytest.mark.parametrize("kind", ["sinkhorn", *(pytest.param(k, marks=SLOW) for k in PROJECTING)])
