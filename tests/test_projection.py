@@ -81,6 +81,29 @@ def test_the_schedule_for_accelerators_is_as_good(name, D, monkeypatch):
     assert marginal_error(project(logits.detach(), None, CONVERGED).R) < 1e-5
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("D", [1, 2, 4, 9, 25, 64, 100])
+@pytest.mark.parametrize("gap", [12.0, 18.0, 25.0, 60.0])
+def test_settled_permutations_neither_fail_nor_move(gap, D, dtype):
+    torch.manual_seed(D)
+    noise = 0.1 * torch.randn(N, D, D)
+    logits = (gap * permutations(D) + noise).to(dtype).requires_grad_()
+    R = project(logits).R
+    (gradient,) = torch.autograd.grad(R, logits, torch.randn(N, D, D).to(dtype))
+    assert marginal_error(R) < 1e-5
+    # The slope is of the size of R's small entries.
+    assert gradient.abs().max() < max(20 * D * torch.exp(torch.tensor(-gap)), 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:project. row sums:UserWarning")
+def test_wide_logits_never_fail():
+    for seed in range(20):
+        logits = 100 * torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(seed))
+        R = project(logits.requires_grad_()).R
+        R.square().sum().backward()
+        assert logits.grad.isfinite().all()
+
+
 def test_first_derivative_of_matrix_and_entropy():
     logits = torch.randn(2, 5, 5, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: project(x)[:2], logits)

@@ -303,20 +303,26 @@ def test_every_change_of_the_logits_is_noticed(change):
     assert torch.equal(projection._start, before)
 
 
-def test_sharing_inside_a_compiled_step(unwrapped):
-    network = nn.Sequential(
-        unwrapped.LiftConv2d(1, 2, 3, unwrapped.Sinkhorn(4, 9)),
-        unwrapped.GroupConv2d(2, 2, 3, unwrapped.Sinkhorn(4, 36)),
-        unwrapped.GroupConv2d(2, 2, 3, unwrapped.Sinkhorn(4, 36)),
-    )
+def test_sharing_begun_without_gradients_does_not_withhold_them():
+    stack = Sinkhorn(4, 9)
+    with torch.no_grad(), shared(stack), torch.enable_grad():
+        stack().square().sum().backward()
+    assert stack.logits.grad is not None
 
-    def loss(x):
-        with unwrapped.shared(network):
-            return network(x).square().sum()
 
-    x = torch.randn(2, 1, 9, 9)
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(x), loss(x), atol=1e-5, rtol=1e-5)
+def test_frozen_logits_project_to_convergence_and_leave_no_trace():
+    projection = sharp()
+    projection.logits.requires_grad_(False)
+    before = projection.potentials.clone()
+    assert marginal_error(projection()) < 1e-5
+    assert torch.equal(projection.potentials, before)
+
+
+def test_a_poisoned_start_heals():
+    projection = sharp()
+    projection.potentials.fill_(torch.nan)
+    assert marginal_error(projection()) < 1e-5
+    assert projection.potentials.isfinite().all()
 
 
 def test_the_state_of_the_first_version_is_read():

@@ -192,6 +192,24 @@ def test_to_the_meta_device(network, x):
     assert torch.equal(network(x), expected)
 
 
+def test_assigned_from_the_meta_device(kind, network, x):
+    with torch.device("meta"):
+        other = build(kind)
+    other.load_state_dict(network.state_dict(), assign=True)
+    for module in (network, other):
+        module.train()(x)
+    torch.testing.assert_close(other.eval()(x), network.eval()(x))
+
+
+def test_an_average_of_equal_networks_is_the_same_network(network, x):
+    network.eval()
+    average = torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    mean = AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+    for _ in range(3):
+        mean.update_parameters(network)
+    torch.testing.assert_close(mean.eval()(x), network(x), atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("training", [True, False])
 def test_batches_of_one_and_of_none(network, batch, training):

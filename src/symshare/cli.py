@@ -1,6 +1,7 @@
 """The commands. Everything heavy is imported when a command runs, not before."""
 
 import json as json_lines
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -45,8 +46,12 @@ def main(arguments: list[str] | None = None) -> None:
             allow_abbrev=False,
         )
     except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on where this one stopped.", file=sys.stderr)
+        goes_on = "" if "bench" in sys.argv else " The same command goes on where this one stopped."
+        print(f"\nInterrupted.{goes_on}", file=sys.stderr)
         sys.exit(130)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
         print(f"symshare: error: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,5 +1,6 @@
 """How long and on what a bench runs, as plain dataclasses: importing them does not import torch."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -82,6 +83,8 @@ class Plot:
             raise ValueError(f"plot must end in {' or '.join(_FORMS)}, got {self.path}")
         if not self.path.parent.is_dir():
             raise ValueError(f"plot: there is no folder {self.path.parent}; make it first")
+        if not os.access(self.path.parent, os.W_OK):
+            raise ValueError(f"plot: the folder {self.path.parent} cannot be written to")
         if self.path.is_dir():
             raise ValueError(f"plot: {self.path} is a folder; name a file")
 

@@ -42,7 +42,7 @@ def session(config: BenchConfig) -> Generator[torch.device]:
     """
     try:
         device = torch.device(config.device)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"device {config.device} cannot be used here: {reason}") from error

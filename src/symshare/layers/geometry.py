@@ -1,7 +1,8 @@
 """Options of a convolution, for any number of spatial axes: read, checked and put to use."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Literal, NamedTuple
 
 import torch
@@ -229,7 +230,7 @@ class Geometry(NamedTuple):
 
 
 def _each(who: str, name: str, value: Size, dims: int, least: int) -> tuple[int, ...]:
-    each = (value,) * dims if isinstance(value, int) else tuple(value)
+    each = tuple(map(index, value)) if isinstance(value, Iterable) else (index(value),) * dims
     if len(each) != dims or any(n < least for n in each):
         raise ValueError(
             f"{who}: {name} must be one number or {dims}, each at least {least}, got {value}"

@@ -1,16 +1,17 @@
 """A tensor that belongs to the architecture, not to the state."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
 class Constant(nn.Module):
-    """Holds a tensor that moves with the module and is not saved with it.
+    """Holds a tensor that moves with the module, and that nothing else changes.
 
-    Its values survive whatever a plain buffer would lose them to: `to_empty` after a start on the
-    meta device, and rounding by `half()`.
+    Not a buffer: `to_empty` and `load_state_dict(assign=True)` after a start on the meta device
+    would lose its values, `half()` would round them, and an average of models mix them.
 
     >>> module = Constant(torch.eye(2)).to("meta").to_empty(device="cpu")
     >>> module()
@@ -18,17 +19,31 @@ class Constant(nn.Module):
             [0., 1.]])
     """
 
-    value: Tensor
+    _where: Tensor
 
     def __init__(self, value: Tensor):
         super().__init__()
         self._origin = value
-        self.register_buffer("value", value.to(torch.get_default_device()), persistent=False)
+        floating = value.dtype if value.is_floating_point() else None
+        where = torch.empty(0, dtype=floating)
+        self.register_buffer("_where", where, persistent=False)
+        self._follow()
 
     def forward(self) -> Tensor:
-        return self.value
+        return self._value
+
+    def _follow(self) -> None:
+        dtype = self._where.dtype if self._origin.is_floating_point() else self._origin.dtype
+        self._value = self._origin.to(self._where.device, dtype)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Constant":
         super()._apply(fn, recurse)
-        self.value = self._origin.to(self.value)
+        self._follow()
         return self
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        if self._where.is_meta:
+            # Parameters that are assigned bring their device with them; this has none to assign.
+            self._where = torch.empty(0, dtype=self._where.dtype)
+            self._follow()

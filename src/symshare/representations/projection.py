@@ -56,9 +56,9 @@ class Projection(Versioned):
     def projected(self) -> Projected:
         """R, its entropies and its potentials; inside `shared`, those computed on entry."""
         # `torch.func.functional_call` puts other logits in the place of the parameter.
-        if self._given is not None and self.logits is self._given.logits:
+        if self._given is not None and self._given.answers(self.logits):
             return self._given.checked()
-        found = _project(self.logits, self.begin(), self.training, self.iterations)
+        found = _project(self.logits, self.begin(), self.moves, self.iterations)
         self.end(found.potentials)
         return found
 
@@ -67,12 +67,12 @@ class Projection(Versioned):
         """Projections of one kind can be computed in one call, and differ in N only."""
         logits = self.logits
         iterations = self.iterations or 0
-        return logits.shape[-1], iterations, str(logits.dtype), str(logits.device), self.training
+        return logits.shape[-1], iterations, str(logits.dtype), str(logits.device), self.moves
 
     @torch.no_grad()
     def begin(self) -> Tensor:
         """Potentials to start from: new ones where the logits have changed since the last call."""
-        if not self._moves:
+        if not self.moves:
             return self.potentials
         # A gradient leaves plain row sums alone, so each column has another weight.
         weights = torch.arange(self.logits.shape[-1], device=self.logits.device).cos()
@@ -84,19 +84,23 @@ class Projection(Versioned):
 
     @torch.no_grad()
     def end(self, potentials: Tensor) -> None:
-        """Keep what the projection ended with."""
-        if self._moves:
-            self.potentials.copy_(potentials)
+        """Keep what the projection ended with, where it came to an end."""
+        if self.moves:
+            self.potentials.copy_(potentials.nan_to_num(0, 0, 0))
 
     @property
-    def _moves(self) -> bool:
-        # What `torch.func.functional_call` puts in the place of the parameter leaves no trace.
-        return self.training and isinstance(self.logits, nn.Parameter)
+    def moves(self) -> bool:
+        """Whether a projection leaves a warm start behind: in training, of a parameter that learns.
+
+        What `torch.func.functional_call` puts in the place of the parameter leaves no trace.
+        """
+        logits = self.logits
+        return self.training and isinstance(logits, nn.Parameter) and logits.requires_grad
 
     def share(self, found: Projected) -> None:
         """Answer with this until :meth:`unshare`."""
         self.end(found.potentials)
-        self._given = _Given(self.logits, self.logits._version, found)
+        self._given = _Given(self.logits, _version(self.logits), found)
 
     def unshare(self) -> None:
         """Compute R again when asked."""
@@ -108,7 +112,9 @@ class Projection(Versioned):
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
-        self._seen.fill_(torch.nan)
+        # Anew, since parameters that are assigned may be on another device than before.
+        self._start = torch.zeros_like(self.potentials)
+        self._seen = torch.full_like(self.potentials, torch.nan)
 
 
 @dataclass(frozen=True)
@@ -119,8 +125,13 @@ class _Given:
     version: int
     found: Projected
 
+    def answers(self, logits: Tensor) -> bool:
+        """Whether it is of these logits, and has the gradient that is asked for."""
+        differentiable = torch.is_grad_enabled() and logits.requires_grad
+        return logits is self.logits and self.found.R.requires_grad >= differentiable
+
     def checked(self) -> Projected:
-        if not torch.compiler.is_compiling() and self.logits._version != self.version:
+        if _version(self.logits) != self.version:
             raise RuntimeError(
                 "shared: the logits have changed since its start, so R no longer belongs to them; "
                 "leave the block before the optimiser step"
@@ -137,14 +148,20 @@ def project_together(projections: list[Projection]) -> None:
     counts = [len(p.logits) for p in projections]
     logits = torch.cat([p.logits for p in projections])
     start = torch.cat([p.begin() for p in projections])
-    found = _project(logits, start, first.training, first.iterations)
+    found = _project(logits, start, first.moves, first.iterations)
     parts = zip(*(x.split(counts) for x in found), strict=True)
     for projection, part in zip(projections, parts, strict=True):
         projection.share(Projected(*part))
 
 
-def _project(logits: Tensor, start: Tensor, training: bool, iterations: int | None) -> Projected:
+def _version(logits: Tensor) -> int:
+    """Number of changes in place, where torch counts them."""
+    counted = not torch.compiler.is_compiling() and not logits.is_inference()
+    return logits._version if counted else 0
+
+
+def _project(logits: Tensor, start: Tensor, warm: bool, iterations: int | None) -> Projected:
     if iterations is None:
-        return project(logits, start, TRAINING if training else CONVERGED)
+        return project(logits, start, TRAINING if warm else CONVERGED)
     R = sinkhorn(logits, iterations)
     return Projected(R, entropies(R), start)

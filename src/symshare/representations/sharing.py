@@ -16,8 +16,9 @@ def shared(module: nn.Module) -> Generator[None]:
     projection. Without it every use of a stack projects anew, to the same R. Element actions that
     `Kronecker` computes from its spatial action are not logits, and each layer computes its own.
 
-    Leave the block before the optimiser step, and keep `backward` inside it where activation
-    checkpointing recomputes the forward pass.
+    A block is for one backward pass, which frees the projection: open one for each batch whose
+    gradients are accumulated. Leave it before the optimiser step, and keep `backward` inside it
+    where activation checkpointing recomputes the forward pass.
 
     Raises:
         RuntimeError: if logits change inside the block and R is asked for again.

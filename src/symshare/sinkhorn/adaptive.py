@@ -23,6 +23,9 @@ SETTLE = 20
 DIRECT = 64
 """Positions up to which elimination is faster than iterations."""
 
+RIDGE = 8
+"""Units of rounding that elimination adds to the diagonal."""
+
 ITERATIONS = 100
 """Most iterations of conjugate gradients."""
 
@@ -44,7 +47,7 @@ def scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
         As :class:`symshare.sinkhorn.scaling.Scaling`, or None where that needs numbers that are
         out of range.
     """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with np.errstate(all="ignore"):
         found = _scale(M, start)
         if found is None:
             for _ in range(SETTLE):
@@ -100,6 +103,11 @@ def adjoint(G: Array, R: Array) -> Array:
     Near a permutation almost all of G cancels. There a second pass, on what is left of it, makes
     up for the rounding of the first.
     """
+    with np.errstate(all="ignore"):
+        return _adjoint(G, R)
+
+
+def _adjoint(G: Array, R: Array) -> Array:
     ones, flat = np.ones_like(R[:, :1]), R.reshape(len(R), 1, -1)
     sharp = bool(_dot(flat, flat).max() > SHARP * R.shape[-1])
     tolerance = float(np.finfo(R.dtype).eps) ** (0.45 if sharp else 0.7)
@@ -124,11 +132,15 @@ def _solve(R: Array, rows: Array, p: Array, q: Array, tolerance: float) -> tuple
 
 
 def _eliminate(R: Array, rows: Array, residual: Array) -> Array:
-    """By elimination in S, with its null space filled in."""
+    """By elimination in S, with its null space filled in.
+
+    For a permutation S is zero. A ridge of the size of rounding keeps it regular and its solution
+    small; where S is larger, a second pass of the adjoint makes up for it.
+    """
     D = R.shape[-1]
     S = R.swapaxes(-1, -2) @ (R / -rows.swapaxes(-1, -2))
     S += 1 / D
-    S.reshape(len(S), -1)[:, :: D + 1] += 1
+    S.reshape(len(S), -1)[:, :: D + 1] += 1 + RIDGE * np.finfo(R.dtype).eps
     return np.linalg.solve(S, residual.swapaxes(-1, -2)).swapaxes(-1, -2)
 
 

@@ -76,8 +76,10 @@ def project(
     """
     check_square("project", logits)
     with full_precision(logits):
-        M = at_least_float32(logits)
-        start = M.new_zeros(M.shape[:-1]) if start is None else start.to(M.dtype)
+        M = at_least_float32(logits).resolve_neg()
+        start = (
+            M.new_zeros(M.shape[:-1]) if start is None else start.to(M.dtype).nan_to_num(0, 0, 0)
+        )
         return Projected(*_Projection.apply(M, start, schedule))
 
 
@@ -91,7 +93,7 @@ class _Projection(torch.autograd.Function):
         R, g, total = _scale(logits, start.reshape(-1, D), schedule)
         # log R = M + f + g, and the rows and columns of R sum to one.
         mean = times(R.flatten(1)[:, None], logits.reshape(-1, D * D, 1)).flatten()
-        entropy = -(mean + total)
+        entropy = -(mean + total).clamp_max(0)
         if adapts(M) and not isfinite(sum(entropy.tolist())):
             check_finite("project", M)
         return R.view(M.shape), entropy.view(batch), g.view(start.shape)

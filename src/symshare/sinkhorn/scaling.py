@@ -27,7 +27,7 @@ class Schedule:
     inner: int
 
 
-TRAINING = Schedule(sweeps=2, newton=1, inner=8)
+TRAINING = Schedule(sweeps=2, newton=2, inner=8)
 """From the potentials of the optimiser step before."""
 
 CONVERGED = Schedule(sweeps=20, newton=4, inner=20)
