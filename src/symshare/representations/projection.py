@@ -131,7 +131,7 @@ class _Given:
         return logits is self.logits and self.found.R.requires_grad >= differentiable
 
     def checked(self) -> Projected:
-        if _version(self.logits) != self.version:
+        if not torch.compiler.is_compiling() and _version(self.logits) != self.version:
             raise RuntimeError(
                 "shared: the logits have changed since its start, so R no longer belongs to them; "
                 "leave the block before the optimiser step"
@@ -156,8 +156,9 @@ def project_together(projections: list[Projection]) -> None:
 
 def _version(logits: Tensor) -> int:
     """Number of changes in place, where torch counts them."""
-    counted = not torch.compiler.is_compiling() and not logits.is_inference()
-    return logits._version if counted else 0
+    if torch.compiler.is_compiling() or logits.is_inference():
+        return 0
+    return logits._version
 
 
 def _project(logits: Tensor, start: Tensor, warm: bool, iterations: int | None) -> Projected:
