@@ -5,6 +5,7 @@ gradient both solve the same linear system, whose null vector (1, -1) is taken o
 outer product.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -68,7 +69,10 @@ def _solve(R: Tensor, sums: Tensor) -> Tensor:
     null = torch.cat([R.new_ones(D), -R.new_ones(D)]) / (2 * D) ** 0.5
     rows, columns = torch.diag_embed(R.sum(-1)), torch.diag_embed(R.sum(-2))
     top, bottom = torch.cat([rows, R], -1), torch.cat([R.mT, columns], -1)
-    return torch.linalg.solve(torch.cat([top, bottom], -2) + torch.outer(null, null), sums)
+    system = torch.cat([top, bottom], -2) + torch.outer(null, null)
+    # Not torch's: its batches of 8 such systems fail in oneMKL with two threads (torch 2.13).
+    solution = np.linalg.solve(system.cpu().numpy(), sums[..., None].cpu().numpy())
+    return torch.from_numpy(solution[..., 0]).to(R.device)
 
 
 def second_singular_value(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, "*batch"]:
