@@ -318,6 +318,13 @@ def test_frozen_logits_project_to_convergence_and_leave_no_trace():
     assert torch.equal(projection.potentials, before)
 
 
+def test_unrolled_sweeps_have_no_warm_start():
+    projection = Projection(torch.randn(3, 8, 8), iterations=5)
+    projection()
+    assert projection._seen.isnan().all()
+    assert not projection.potentials.any()
+
+
 def test_a_poisoned_start_heals():
     projection = sharp()
     projection.potentials.fill_(torch.nan)

@@ -92,10 +92,12 @@ class Projection(Versioned):
     def moves(self) -> bool:
         """Whether a projection leaves a warm start behind: in training, of a parameter that learns.
 
-        What `torch.func.functional_call` puts in the place of the parameter leaves no trace.
+        Unrolled sweeps have no start. What `torch.func.functional_call` puts in the place of the
+        parameter leaves no trace.
         """
         logits = self.logits
-        return self.training and isinstance(logits, nn.Parameter) and logits.requires_grad
+        learns = isinstance(logits, nn.Parameter) and logits.requires_grad
+        return self.training and learns and self.iterations is None
 
     def share(self, found: Projected) -> None:
         """Answer with this until :meth:`unshare`."""
