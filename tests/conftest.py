@@ -7,7 +7,11 @@ from pathlib import Path
 
 _scratch = tempfile.TemporaryDirectory(prefix="symshare-tests-")
 os.environ.update(
-    MPLCONFIGDIR=_scratch.name, MPLBACKEND="Agg", HF_HOME=_scratch.name, HF_HUB_OFFLINE="1"
+    MPLCONFIGDIR=_scratch.name,
+    MPLBACKEND="Agg",
+    HF_HOME=_scratch.name,
+    HF_HUB_OFFLINE="1",
+    XDG_CACHE_HOME=_scratch.name,
 )
 
 import jaxtyping  # noqa: E402

@@ -76,12 +76,18 @@ class Match(NamedTuple):
     index: Int[Tensor, " G"]
     mismatch: Float[Tensor, " G"]
 
+    @property
+    def exact_hits(self) -> int:
+        """Number of learned elements that round to the known element assigned to them."""
+        return int((self.mismatch == 0).sum())
+
 
 def match(R: Float[Tensor, "G D D"], permutations: Float[Tensor, "K D D"]) -> Match:
     """Assign to each learned element its best known one, no known one twice.
 
     The assignment maximises the mass of R on the known permutations, so two learned
-    elements that collapsed onto one known element show as a mismatch.
+    elements that collapsed onto one known element show as a mismatch. A matrix without a single
+    nearest permutation, such as the uniform one, rounds to any of them; look at `vertex_gap`.
 
     Args:
         R: learned stack.

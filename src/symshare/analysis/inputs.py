@@ -1,0 +1,39 @@
+"""What the functions of this package ask of their stacks."""
+
+import torch
+from torch import Tensor
+
+
+def stack_in_float64(who: str, name: str, R: Tensor) -> Tensor:
+    """The stack, detached, on the CPU, in float64; refused where it is none."""
+    if R.ndim != 3 or R.shape[1] != R.shape[2] or not R.numel():
+        raise ValueError(
+            f"{who}: expected {name} as a stack [G, D, D] of at least one square matrix, got "
+            f"shape {tuple(R.shape)}; add a leading axis to a single matrix"
+        )
+    refuse_not_finite(who, name, R)
+    if (R < 0).any():
+        raise ValueError(
+            f"{who}: {name} must be non-negative, got {float(R.min()):.3g}; free matrices are no "
+            f"mixtures of permutations"
+        )
+    return R.detach().to("cpu", torch.float64)
+
+
+def refuse_not_finite(who: str, name: str, x: Tensor) -> None:
+    """Refuse entries that are infinite or not numbers."""
+    wrong = int((~torch.isfinite(x)).sum())
+    if wrong:
+        raise ValueError(
+            f"{who}: {wrong} of {x.numel()} entries of {name} are infinite or not numbers; "
+            f"check training"
+        )
+
+
+def refuse_other_positions(who: str, R: Tensor, known: Tensor) -> None:
+    """Refuse known elements that act on another number of positions."""
+    if R.shape[-1] != known.shape[-1]:
+        raise ValueError(
+            f"{who}: R acts on {R.shape[-1]} positions, the known elements on "
+            f"{known.shape[-1]}; lift them to the kernel of the layer"
+        )
