@@ -1,0 +1,40 @@
+"""What the networks have in common: they know their representations, and count parameters."""
+
+from torch import nn
+
+from symshare.layers import GroupConv2d, LiftConv2d
+from symshare.representations import Representation
+
+__all__ = ["GroupNetwork", "representation_parameters"]
+
+
+class GroupNetwork(nn.Module):
+    """A network of one lifting convolution and group convolutions, in the order of their use."""
+
+    lifting: LiftConv2d
+
+    def stacks(self) -> list[Representation]:
+        """The representation of every convolution, the lifting one first."""
+        layers = (
+            module for module in self.modules() if isinstance(module, LiftConv2d | GroupConv2d)
+        )
+        return [layer.representation for layer in layers]
+
+    def representation_parameters(self) -> int:
+        """Number of parameters of the representations, shared ones counted once."""
+        return sum(p.numel() for p in representation_parameters(self))
+
+    def free_parameters(self) -> int:
+        """Number of all other parameters: base weights, biases, norms and the head."""
+        return sum(p.numel() for p in self.parameters()) - self.representation_parameters()
+
+
+def representation_parameters(network: nn.Module) -> list[nn.Parameter]:
+    """Parameters of all representations in a network, each once."""
+    found = {
+        id(p): p
+        for module in network.modules()
+        if isinstance(module, Representation)
+        for p in module.parameters()
+    }
+    return list(found.values())
