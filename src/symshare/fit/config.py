@@ -13,10 +13,12 @@ class DataConfig:
     """Where labelled images come from.
 
     Attributes:
-        source: "digits", "mnist", or the path of an .npz file with `images` and `labels`.
+        source: "digits", "mnist", "cifar10", or the path of an .npz file with `images` and
+            `labels`.
         transform: random transformation put on every image: none, flip, flips, half, quarter,
             d4, rotate:A, scale:a-b.
-        root: folder of the MNIST idx files, or that a relative .npz path starts from.
+        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative .npz
+            path starts from.
         limit: most images for training and validation together.
     """
 
