@@ -81,6 +81,35 @@ def test_the_schedule_for_accelerators_is_as_good(name, D, monkeypatch):
     assert marginal_error(project(logits.detach(), None, CONVERGED).R) < 1e-5
 
 
+def everything_found(logits, cotangent, slope):
+    """R, its entropies and potentials, and the gradients of each and of both together."""
+    logits = logits.detach().requires_grad_()
+    found = project(logits)
+    losses = [(found.R * cotangent).sum(), (found.entropy * slope).sum()]
+    losses.append(sum(losses))
+    gradients = [torch.autograd.grad(x, logits, retain_graph=True)[0] for x in losses]
+    return *found, *gradients
+
+
+@pytest.mark.parametrize("D", [9, 80])
+def test_large_stacks_are_projected_alike(D, monkeypatch):
+    logits = LOGITS["mixed"](D).double()
+    cotangent, slope = torch.randn(N, D, D).double(), torch.randn(N).double()
+    small = everything_found(logits, cotangent, slope)
+    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", 1)
+    torch.testing.assert_close(everything_found(logits, cotangent, slope), small)
+
+
+def test_a_backward_pass_under_autocast_is_as_without():
+    logits, cotangent = LOGITS["sharp"](110).requires_grad_(), torch.randn(N, 110, 110)
+    gradients = []
+    for enabled in (False, True):
+        R = project(logits).R
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            gradients += torch.autograd.grad(R, logits, cotangent)
+    assert torch.equal(*gradients)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("D", [1, 2, 4, 9, 25, 64, 100])
 @pytest.mark.parametrize("gap", [12.0, 18.0, 25.0, 60.0])

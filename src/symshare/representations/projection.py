@@ -1,14 +1,15 @@
 """Free logits, projected once for each state that they are in."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from symshare.representations.state import Versioned
 from symshare.sinkhorn import Projected, entropies, project, sinkhorn
+from symshare.sinkhorn.inputs import adapts
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 
@@ -38,16 +39,15 @@ class Projection(Versioned):
     potentials: Tensor
     _start: Tensor
     _seen: Tensor
+    _weights: Tensor
 
     def __init__(self, logits: Float[Tensor, "N D D"], iterations: int | None = None):
         super().__init__()
         self.logits = nn.Parameter(logits)
         self.iterations = iterations
-        zeros = logits.new_zeros(logits.shape[:-1])
-        self.register_buffer("potentials", zeros)
-        # The start that belongs to the logits last seen, and what tells those from others.
-        self.register_buffer("_start", zeros.clone(), persistent=False)
-        self.register_buffer("_seen", torch.full_like(zeros, torch.nan), persistent=False)
+        self.register_buffer("potentials", logits.new_zeros(logits.shape[:-1]))
+        for name, value in self._nothing_seen().items():
+            self.register_buffer(name, value, persistent=False)
         self._given: _Given | None = None
 
     def forward(self) -> Float[Tensor, "N D D"]:
@@ -66,27 +66,44 @@ class Projection(Versioned):
     def kind(self) -> tuple:
         """Projections of one kind can be computed in one call, and differ in N only."""
         logits = self.logits
-        iterations = self.iterations or 0
-        return logits.shape[-1], iterations, str(logits.dtype), str(logits.device), self.moves
+        return logits.shape[-1], self.iterations, logits.dtype, logits.device, self.moves
 
-    @torch.no_grad()
     def begin(self) -> Tensor:
         """Potentials to start from: new ones where the logits have changed since the last call."""
         if not self.moves:
             return self.potentials
-        # A gradient leaves plain row sums alone, so each column has another weight.
-        weights = torch.arange(self.logits.shape[-1], device=self.logits.device).cos()
-        seen = (self.logits * weights.to(self.logits.dtype)).sum(-1)
-        changed = (seen != self._seen).any()
-        self._seen.copy_(seen)
-        self._start.copy_(torch.where(changed, self.potentials, self._start))
+        logits = self.logits.detach()
+        if not adapts(logits) or logits.dtype.itemsize < 4:
+            now = (logits * self._weights).sum(-1)
+            changed = (now != self._seen).any()
+            self._start.copy_(torch.where(changed, self.potentials, self._start))
+            self._seen.copy_(now)
+            return self._start
+        seen = self._seen.numpy()
+        with np.errstate(invalid="ignore"):
+            now = np.vecdot(logits.numpy(), self._weights.numpy())
+            changed = abs(now - seen).max(initial=0) != 0
+        if changed:
+            seen[...] = now
+            self._start.numpy()[...] = self.potentials.numpy()
         return self._start
 
-    @torch.no_grad()
     def end(self, potentials: Tensor) -> None:
         """Keep what the projection ended with, where it came to an end."""
         if self.moves:
-            self.potentials.copy_(potentials.nan_to_num(0, 0, 0))
+            self.potentials.copy_(potentials)
+
+    def _nothing_seen(self) -> dict[str, Tensor]:
+        """The start that belongs to the logits last seen, and what tells those from others."""
+        logits = self.logits.detach()
+        start = torch.zeros_like(logits[..., 0])
+        # A gradient leaves plain row sums alone, so each column has another weight.
+        weights = torch.arange(logits.shape[-1], device=logits.device).cos().to(logits.dtype)
+        return {
+            "_start": start,
+            "_seen": torch.full_like(start, torch.nan),
+            "_weights": weights.repeat(len(logits), 1, 1),
+        }
 
     @property
     def moves(self) -> bool:
@@ -101,7 +118,6 @@ class Projection(Versioned):
 
     def share(self, found: Projected) -> None:
         """Answer with this until :meth:`unshare`."""
-        self.end(found.potentials)
         self._given = _Given(self.logits, _version(self.logits), found)
 
     def unshare(self) -> None:
@@ -115,12 +131,11 @@ class Projection(Versioned):
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
         # Anew, since parameters that are assigned may be on another device than before.
-        self._start = torch.zeros_like(self.potentials)
-        self._seen = torch.full_like(self.potentials, torch.nan)
+        for name, value in self._nothing_seen().items():
+            setattr(self, name, value)
 
 
-@dataclass(frozen=True)
-class _Given:
+class _Given(NamedTuple):
     """A projection, and the logits in the state that it belongs to."""
 
     logits: Tensor
@@ -153,7 +168,9 @@ def project_together(projections: list[Projection]) -> None:
     found = _project(logits, start, first.moves, first.iterations)
     parts = zip(*(x.split(counts) for x in found), strict=True)
     for projection, part in zip(projections, parts, strict=True):
-        projection.share(Projected(*part))
+        part = Projected(*part)
+        projection.end(part.potentials)
+        projection.share(part)
 
 
 def _version(logits: Tensor) -> int:

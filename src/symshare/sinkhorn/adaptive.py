@@ -1,15 +1,24 @@
 """Projection and adjoint on the CPU, where looking at an error is free: exactly as much as needed.
 
 In NumPy: most of the work for small matrices is calling functions, and that costs it a fraction of
-what it costs torch.
+what it costs torch. What touches every entry of large ones is left to torch, which uses all cores.
 """
 
 import warnings
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from symshare.sinkhorn.scaling import Scaling
 
 Array = NDArray[np.floating]
+
+LARGE = 2**16
+"""Entries of a stack from which torch, on all cores, is faster than NumPy."""
 
 ROUNDS = 60
 """Sweeps and Newton steps, together, after which a projection gives up."""
@@ -33,7 +42,7 @@ SHARP = 0.98
 """Mean square of the singular values from which a matrix counts as nearly a permutation."""
 
 
-def scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
+def scale(M: Tensor, start: Tensor) -> Scaling | None:
     """Scale exp(M) to row and column sums of one.
 
     Sweeps while they are fast, Newton steps where they are not (Knight and Ruiz 2013), until only
@@ -44,131 +53,188 @@ def scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
         start: logarithms of column factors to start from, [N, D].
 
     Returns:
-        As :class:`symshare.sinkhorn.scaling.Scaling`, or None where that needs numbers that are
-        out of range.
+        None where that needs numbers that are out of range.
     """
     with np.errstate(all="ignore"):
-        found = _scale(M, start)
+        found = _scale(M.numpy(), start.numpy())
         if found is None:
+            start = start.nan_to_num(0, 0, 0)
             for _ in range(SETTLE):
-                rows = np.logaddexp.reduce(M + start[:, None], axis=-1)
-                start = -np.logaddexp.reduce(M - rows[:, :, None], axis=-2)
-            found = _scale(M, start)
-    return found
+                rows = (M + start[:, None]).logsumexp(-1, keepdim=True)
+                start = -(M - rows).logsumexp(-2)
+            found = _scale(M.numpy(), start.numpy())
+    return found and Scaling(*map(torch.from_numpy, found))
 
 
 def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
-    A = M + start[:, None]
-    top = A.max(-1)
-    A -= top[..., None]
-    np.exp(A, out=A)
-    transposed = A.swapaxes(-1, -2)
-    u = 1 / (np.ones_like(start)[:, None] @ transposed)
+    A = _each("add", M, start[:, None], out=np.empty_like(M))
+    top = A.max(-1)[:, None]
+    _each("subtract", A, top.mT, out=A)
+    _each("exp", A, out=A)
+    ones = np.ones_like(top)
+    u = 1 / (ones @ A.mT)
     v = 1 / (u @ A)
     goal = 16 * np.finfo(M.dtype).eps
-    error, newton = np.inf, False
+    # A sweep takes log v to R log v, the error of the rows, and on to R^T R log v.
+    error, newton = _size(1 - v) / FAST**0.5, False
     for _ in range(ROUNDS):
         before = error
-        rows = v @ transposed * u
-        error = float(np.abs(rows - 1).max())
+        rows = v @ A.mT * u
+        short = 1 - rows
+        error = _size(short)
         if error != error:
             return None
         if error <= goal or (newton and FAST * before < error < 20 * goal):
             break
         newton = error > FAST * before
-        u, v = _newton(A, u, v, rows) if newton else (u / rows, v)
+        u = _newton(A, u, v, rows, short) if newton else u / rows
         v = 1 / (u @ A)
     else:
         _warn(error)
-    g = start + np.log(v[:, 0])
-    total = (np.log(u[:, 0]) - top + g).sum(-1)
-    A *= u.swapaxes(-1, -2)
-    A *= v
-    return A, g - g.mean(-1, keepdims=True), total
+    _each("multiply", A, u.mT, out=A)
+    _each("multiply", A, v, out=A)
+    # log R = M + f + g, and the rows and columns of R sum to one.
+    g = start[:, None] + np.log(v)
+    sums = g @ ones.mT
+    total = (np.log(u) - top) @ ones.mT + sums + _inner(A, M)
+    g -= sums / M.shape[-1]
+    return A, g[:, 0], (abs(total) * (total < 0))[:, 0, 0]
 
 
-def _newton(A: Array, u: Array, v: Array, rows: Array) -> tuple[Array, Array]:
-    """Newton's step for the logarithms of the factors; columns sum to one."""
-    R = A * u.swapaxes(-1, -2) * v
-    short = 1 - rows
-    a, b = _solve(R, rows, short, np.zeros_like(short), 1e-3)
+def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
+    """Newton's step for the logarithms of u; those of v follow, as columns sum to one."""
+    if A.shape[-1] <= DIRECT:
+        a = _eliminate(A * u.mT * v, rows, short)
+    else:
+        square = v * v
+        a = _conjugate_gradients(
+            lambda x: x * rows - (x * u @ A) * square @ A.mT * u, short, tolerance=1e-3
+        )
     # Far from the solution a full step overshoots.
-    length = 1 / np.maximum(np.abs(np.concatenate([a, b], -1)).max(-1, keepdims=True), 1)
-    return u * np.exp(length * a), v * np.exp(length * b)
+    size = _size(a)
+    return u * np.exp(a if size <= 1 else a / size)
 
 
-def adjoint(G: Array, R: Array) -> Array:
-    """dL/dlogits [N, D, D] from dL/dR, for columns that sum to one and rows nearly so.
+def adjoint(G: Tensor | None, H: Tensor | None, M: Tensor, R: Tensor) -> Tensor:
+    """dL/dlogits [N, D, D], for columns of R that sum to one and rows nearly so.
 
-    Near a permutation almost all of G cancels. There a second pass, on what is left of it, makes
-    up for the rounding of the first.
+    Near a permutation almost all of dL/dR cancels. There a second pass, on what is left of it,
+    makes up for the rounding of the first.
+
+    Args:
+        G: dL/dR, [N, D, D].
+        H: dL/dentropy, [N].
+        M: logits, [N, D, D].
+        R: their projection, [N, D, D].
     """
     with np.errstate(all="ignore"):
-        return _adjoint(G, R)
+        cotangent, slope = (None if x is None else x.numpy() for x in (G, H))
+        GR = _weighted(cotangent, slope, M.numpy(), R.numpy())
+        _cancel(GR, R.numpy())
+    return torch.from_numpy(GR)
 
 
-def _adjoint(G: Array, R: Array) -> Array:
-    ones, flat = np.ones_like(R[:, :1]), R.reshape(len(R), 1, -1)
-    sharp = bool(_dot(flat, flat).max() > SHARP * R.shape[-1])
-    tolerance = float(np.finfo(R.dtype).eps) ** (0.45 if sharp else 0.7)
-    rows, GR = ones @ R.swapaxes(-1, -2), G * R
-    for _ in range(1 + sharp):
-        p, q = ones @ GR.swapaxes(-1, -2), ones @ GR
-        a, b = _solve(R, rows, p, q, tolerance)
-        GR -= (a.swapaxes(-1, -2) + b) * R
-    return GR
+def _weighted(G: Array | None, H: Array | None, M: Array, R: Array) -> Array:
+    """dL/dR, times R, with the entropies' part of dL/dR.
 
-
-def _solve(R: Array, rows: Array, p: Array, q: Array, tolerance: float) -> tuple[Array, Array]:
-    """As :func:`symshare.sinkhorn.laplacian.solve`, which states the system."""
-    p = p / rows
-    residual = q - p @ R
-    residual -= residual.mean(-1, keepdims=True)
-    if R.shape[-1] <= DIRECT:
-        b = _eliminate(R, rows, residual)
-    else:
-        b = _conjugate_gradients(R, rows, residual, tolerance)
-    return p - b @ R.swapaxes(-1, -2) / rows, b
-
-
-def _eliminate(R: Array, rows: Array, residual: Array) -> Array:
-    """By elimination in S, with its null space filled in.
-
-    For a permutation S is zero. A ridge of the size of rounding keeps it regular and its solution
-    small; where S is larger, a second pass of the adjoint makes up for it.
+    The slope of an entropy is -log R - 1. All of it but -M is a row and a column, which cancel.
     """
-    D = R.shape[-1]
-    S = R.swapaxes(-1, -2) @ (R / -rows.swapaxes(-1, -2))
-    S += 1 / D
-    S.reshape(len(S), -1)[:, :: D + 1] += 1 + RIDGE * np.finfo(R.dtype).eps
-    return np.linalg.solve(S, residual.swapaxes(-1, -2)).swapaxes(-1, -2)
+    GR = np.empty_like(R)
+    if G is None:
+        G = np.zeros_like(R)
+    if H is not None:
+        G = _add_product(G, -H[:, None, None], M, out=GR)
+    return _each("multiply", G, R, out=GR)
 
 
-def _conjugate_gradients(R: Array, rows: Array, residual: Array, tolerance: float) -> Array:
-    transposed = R.swapaxes(-1, -2)
-    noise, tiny = 8 * np.finfo(R.dtype).eps, np.finfo(R.dtype).tiny
-    direction, b = residual, np.zeros_like(residual)
-    squared = _dot(residual, residual)
+def _cancel(GR: Array, R: Array) -> None:
+    """Take away a column and a row, each times R, so that rows and columns sum to zero."""
+    D, ones = R.shape[-1], np.ones_like(R[:, :1])
+    sharp = _inner(R, R).max() > SHARP * D
+    tolerance = float(np.finfo(R.dtype).eps) ** (0.45 if sharp else 0.7)
+    rows = ones @ R.mT
+    for _ in range(1 + sharp):
+        p, q = ones @ GR.mT, ones @ GR
+        right = q @ R.mT - p
+        if D <= DIRECT:
+            a = _eliminate(R, rows, right)
+        else:
+            a = _conjugate_gradients(lambda x: x * rows - x @ R @ R.mT, right, tolerance)
+        _add_product(GR, a.mT, R, out=GR)
+        _add_product(GR, -(q + a @ R), R, out=GR)
+
+
+def _eliminate(R: Array, rows: Array, right: Array) -> Array:
+    """Solve (diag(rows) - R R^T) a = right by elimination, with the null space filled in.
+
+    For a permutation the matrix is zero. A ridge of the size of rounding keeps it regular and the
+    solution small; where the matrix is larger, a second pass of the adjoint makes up for it.
+    """
+    N, D = R.shape[:2]
+    S = 1 / D - R @ R.mT
+    S.reshape(N, -1)[:, :: D + 1] += rows[:, 0] + RIDGE * np.finfo(R.dtype).eps
+    solve = _gesv(R.dtype)
+    # S is symmetric, and transposed it is in the order of Fortran, so that it is not copied.
+    return np.array([solve(s.T, x.T, overwrite_a=True)[2].T for s, x in zip(S, right, strict=True)])
+
+
+@cache
+def _gesv(dtype: np.dtype) -> Callable:
+    """LAPACK's elimination; what NumPy puts around it takes longer than a small system."""
+    from scipy.linalg import get_lapack_funcs
+
+    return get_lapack_funcs("gesv", dtype=dtype)
+
+
+def _conjugate_gradients(
+    image_of: Callable[[Array], Array], right: Array, tolerance: float
+) -> Array:
+    """Solve for a whose image is right, but for a constant."""
+    noise = 8 * np.finfo(right.dtype).eps
+    residual = right - right.mean(-1, keepdims=True)
+    direction, a = residual, np.zeros_like(residual)
+    squared = residual @ residual.mT
     goal = tolerance**2 * squared
     active = squared > goal
     for _ in range(ITERATIONS):
-        image = direction - (direction @ transposed / rows) @ R
-        curvature = _dot(direction, image)
-        active &= curvature > noise * squared
         if not active.any():
             break
-        length = np.divide(squared, curvature, out=np.zeros_like(squared), where=active)
-        b += length * direction
+        image = image_of(direction)
+        curvature = direction @ image.mT
+        active &= curvature > noise * squared
+        length = np.where(active, squared / curvature, 0)
+        a += length * direction
         residual = residual - length * image
-        before, squared = squared, _dot(residual, residual)
+        before, squared = squared, residual @ residual.mT
         active &= squared > goal
-        direction = residual + squared / np.maximum(before, tiny) * direction
-    return b
+        direction = residual + np.where(active, squared / before, 0) * direction
+    return a
 
 
-def _dot(x: Array, y: Array) -> Array:
-    """Scalar products of row vectors [N, 1, D], as [N, 1, 1]."""
-    return x @ y.swapaxes(-1, -2)
+def _each(name: str, *arrays: Array, out: Array) -> Array:
+    """A function of every entry, by the name that NumPy and torch have for it."""
+    if out.size < LARGE:
+        return getattr(np, name)(*arrays, out=out)
+    getattr(torch, name)(*map(torch.from_numpy, arrays), out=torch.from_numpy(out))
+    return out
+
+
+def _add_product(A: Array, x: Array, y: Array, out: Array) -> Array:
+    """A + x * y."""
+    if out.size < LARGE:
+        return np.add(A, x * y, out=out)
+    torch.addcmul(*map(torch.from_numpy, (A, x, y)), out=torch.from_numpy(out))
+    return out
+
+
+def _inner(A: Array, B: Array) -> Array:
+    """Scalar products of matrices [N, D, D], as [N, 1, 1]."""
+    N = len(A)
+    return np.vecdot(A.reshape(N, 1, 1, -1), B.reshape(N, 1, 1, -1))
+
+
+def _size(x: Array) -> float:
+    return float(abs(x).max())
 
 
 def _warn(error: float) -> None:

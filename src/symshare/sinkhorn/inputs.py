@@ -8,7 +8,8 @@ from torch import Tensor
 
 def at_least_float32(x: Tensor) -> Tensor:
     """x, in float32 where its precision is lower."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return x if x.dtype == dtype else x.to(dtype)
 
 
 def check_square(who: str, x: Tensor) -> None:
@@ -32,9 +33,14 @@ def check_finite(who: str, logits: Tensor) -> None:
 
 
 def full_precision(x: Tensor) -> AbstractContextManager[object]:
-    """Without autocast, on devices that know it."""
+    """Without autocast, on devices that know it.
+
+    A program that is compiled or exported may run inside autocast later.
+    """
     kind = x.device.type
-    if torch.amp.is_autocast_available(kind):
+    if not torch.amp.is_autocast_available(kind):
+        return nullcontext()
+    if torch.is_autocast_enabled(kind) or torch.compiler.is_compiling():
         return torch.autocast(kind, enabled=False)
     return nullcontext()
 

@@ -1,6 +1,6 @@
 """The projection onto doubly stochastic matrices with its exact derivative."""
 
-from inspect import signature
+from inspect import Signature
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from symshare.sinkhorn.inputs import (
     check_square,
     full_precision,
 )
-from symshare.sinkhorn.laplacian import times
 from symshare.sinkhorn.scaling import CONVERGED, Scaling, Schedule
 
 
@@ -75,12 +74,12 @@ def project(
             [0.1192, 0.8808]])
     """
     check_square("project", logits)
-    with full_precision(logits):
-        M = at_least_float32(logits).resolve_neg()
-        start = (
-            M.new_zeros(M.shape[:-1]) if start is None else start.to(M.dtype).nan_to_num(0, 0, 0)
-        )
-        return Projected(*_Projection.apply(M, start, schedule))
+    M = at_least_float32(logits).resolve_neg()
+    if start is None:
+        start = M.new_zeros(M.shape[:-1])
+    elif start.dtype != M.dtype:
+        start = start.to(M.dtype)
+    return Projected(*_Projection.apply(M, start, schedule))
 
 
 class _Projection(torch.autograd.Function):
@@ -90,12 +89,7 @@ class _Projection(torch.autograd.Function):
         if M.numel() == 0:
             return torch.zeros_like(M), M.new_zeros(batch), torch.zeros_like(start)
         logits = M.reshape(-1, D, D)
-        R, g, total = _scale(logits, start.reshape(-1, D), schedule)
-        # log R = M + f + g, and the rows and columns of R sum to one.
-        mean = times(R.flatten(1)[:, None], logits.reshape(-1, D * D, 1)).flatten()
-        entropy = -(mean + total).clamp_max(0)
-        if adapts(M) and not isfinite(sum(entropy.tolist())):
-            check_finite("project", M)
+        R, g, entropy = _scale(logits, start.reshape(-1, D), schedule)
         return R.view(M.shape), entropy.view(batch), g.view(start.shape)
 
     @staticmethod
@@ -107,13 +101,9 @@ class _Projection(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, None, None]:
         G, H, _ = cotangents
-        M, R = ctx.saved_tensors
-        if H is not None:
-            # The slope of the entropy is -log R - 1. All of it but -M is a row and a column,
-            # which the adjoint takes away.
-            G = torch.zeros_like(M) if G is None else G
-            G = torch.addcmul(G, H[..., None, None], M, value=-1)
-        return None if G is None else _Adjoint.apply(G, R), None, None
+        if G is None and H is None:
+            return None, None, None
+        return _Adjoint.apply(G, H, *ctx.saved_tensors), None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
@@ -124,8 +114,8 @@ class _Projection(torch.autograd.Function):
 
 class _Adjoint(torch.autograd.Function):
     @staticmethod
-    def forward(G: Tensor, R: Tensor) -> Tensor:
-        return _adjoint(G, R)
+    def forward(G: Tensor | None, H: Tensor | None, M: Tensor, R: Tensor) -> Tensor:
+        return _adjoint(G, H, M, R)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None: ...
@@ -138,38 +128,64 @@ class _Adjoint(torch.autograd.Function):
         )
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple, *args: Tensor) -> tuple:
-        G, R = (_batched(x, d, info.batch_size) for x, d in zip(args, in_dims, strict=True))
-        return _Adjoint.apply(G, R), 0
+    def vmap(info: Any, in_dims: tuple, *args: Tensor | None) -> tuple:
+        size = info.batch_size
+        every = (
+            None if x is None else _batched(x, dim, size)
+            for x, dim in zip(args, in_dims, strict=True)
+        )
+        return _Adjoint.apply(*every), 0
 
 
-# torch asks for the signature in every call; to find it anew takes as long as a small projection.
+class _Bound(NamedTuple):
+    args: tuple
+    kwargs: dict
+
+    def apply_defaults(self) -> None: ...
+
+
+class _InOrder(Signature):
+    """Of a function that is always given every argument, and in order."""
+
+    def bind(self, *args: Any, **kwargs: Any) -> Any:
+        return _Bound(args, kwargs)
+
+
+# torch binds arguments to a signature in every call; to do that in full takes as long as a small
+# projection.
 for _function in (_Projection, _Adjoint):
-    vars(_function.forward)["__signature__"] = signature(_function.forward)
+    vars(_function.forward)["__signature__"] = _InOrder.from_callable(_function.forward)
 
 
 def _scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
     if not adapts(M):
-        return scaling.scale(M, start, schedule)
-    found = adaptive.scale(M.numpy(), start.numpy())
-    if found is None:
+        with full_precision(M):
+            return scaling.scale(M, start, schedule)
+    found = adaptive.scale(M, start)
+    if found is None or not isfinite(sum(found.entropy.tolist())):
         check_finite("project", M)
+    if found is None:
         raise ValueError(
             f"project: logits from {M.min():.3g} to {M.max():.3g} are too far apart to "
             "exponentiate; scale them down"
         )
-    return Scaling(*map(torch.from_numpy, found))
+    return found
 
 
-def _adjoint(G: Tensor, R: Tensor) -> Tensor:
+def _adjoint(G: Tensor | None, H: Tensor | None, M: Tensor, R: Tensor) -> Tensor:
     if R.numel() == 0:
         return torch.zeros_like(R)
     D = R.shape[-1]
-    cotangents, matrices = G.reshape(-1, D, D), R.reshape(-1, D, D)
+    cotangents = (
+        None if G is None else G.reshape(-1, D, D),
+        None if H is None else H.reshape(-1),
+        M.reshape(-1, D, D),
+        R.reshape(-1, D, D),
+    )
     if adapts(R):
-        found = adaptive.adjoint(cotangents.numpy(), matrices.numpy())
-        return torch.from_numpy(found).view(R.shape)
-    return scaling.adjoint(cotangents, matrices).view(R.shape)
+        return adaptive.adjoint(*cotangents).view(R.shape)
+    with full_precision(R):
+        return scaling.adjoint(*cotangents).view(R.shape)
 
 
 def _batched(x: Tensor, dim: int | None, size: int) -> Tensor:

@@ -43,12 +43,12 @@ class Scaling(NamedTuple):
     Attributes:
         R: [N, D, D].
         g: logarithms of the column factors, shifted to a mean of zero, [N, D].
-        total: sum of all f and g, which does not depend on the shift, [N].
+        entropy: of R in nats, [N].
     """
 
     R: Tensor
     g: Tensor
-    total: Tensor
+    entropy: Tensor
 
 
 def scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
@@ -59,6 +59,7 @@ def scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
         start: logarithms of column factors to start from, [N, D].
         schedule: the work to do.
     """
+    start = start.nan_to_num(0, 0, 0)
     # In the log domain no column can underflow; afterwards every column sums to about one.
     rows = (M + start[:, None]).logsumexp(-1, keepdim=True)
     start = -(M - rows).logsumexp(-2)
@@ -76,7 +77,10 @@ def scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
         v = times(u, A).reciprocal()
     g = start + v[:, 0].log()
     total = (u[:, 0].log() - top + g).sum(-1)
-    return Scaling(A * u.mT * v, g - g.mean(-1, keepdim=True), total)
+    R = A * u.mT * v
+    # log R = M + f + g, and the rows and columns of R sum to one.
+    entropy = -((R * M).sum((-2, -1)) + total).clamp_max(0)
+    return Scaling(R, g - g.mean(-1, keepdim=True), entropy)
 
 
 def _newton(A: Tensor, u: Tensor, v: Tensor, steps: int) -> tuple[Tensor, Tensor]:
@@ -90,12 +94,14 @@ def _newton(A: Tensor, u: Tensor, v: Tensor, steps: int) -> tuple[Tensor, Tensor
     return u * (length * a).exp(), v * (length * b).exp()
 
 
-def adjoint(G: Tensor, R: Tensor) -> Tensor:
-    """dL/dlogits [N, D, D] from dL/dR, for columns that sum to one and rows nearly so.
-
-    Near a permutation almost all of G cancels. A second pass, on what is left of it, makes up
-    for the rounding of the first.
-    """
+def adjoint(G: Tensor | None, H: Tensor | None, M: Tensor, R: Tensor) -> Tensor:
+    """As :func:`symshare.sinkhorn.adaptive.adjoint`, in two passes everywhere."""
+    if G is None:
+        G = torch.zeros_like(M)
+    if H is not None:
+        # The slope of the entropy is -log R - 1. All of it but -M is a row and a column, which
+        # cancel.
+        G = torch.addcmul(G, H[:, None, None], M, value=-1)
     rows, GR = R.sum(-1)[:, None], G * R
     tolerance = torch.finfo(R.dtype).eps ** 0.7
     for _ in range(2):
