@@ -2,12 +2,19 @@
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.representations.base import Representation, check_sizes
+from symshare.representations.base import (
+    Representation,
+    check_identity_first,
+    check_sizes,
+    check_stack,
+    membership_of,
+)
 from symshare.representations.projection import Projection
-from symshare.representations.starts import Init, starting_logits, with_identity
+from symshare.representations.starts import Init, near, starting_logits, with_identity
 from symshare.sinkhorn import norm_penalty
 
 
@@ -56,6 +63,50 @@ class Sinkhorn(Representation):
         self.anchor = anchor
         logits = starting_logits("Sinkhorn", init, group_size - anchor, positions)
         self.projection = Projection(logits, iterations)
+
+    @classmethod
+    def near(
+        cls,
+        stack: Float[Tensor, "G D D"],
+        mass: float = 0.5,
+        *,
+        anchor: bool = True,
+        iterations: int | None = None,
+    ) -> "Sinkhorn":
+        """Free logits that start near a stack, such as that of candidate transformations.
+
+        With half of the mass elsewhere, training can leave the start as well as sharpen it.
+
+        Args:
+            stack: doubly stochastic; with `anchor` the first matrix is the identity.
+            mass: share of the stack in the start, the rest is uniform; above 0 and below 1.
+            anchor: as in the constructor.
+            iterations: as in the constructor.
+
+        Raises:
+            ValueError: for a stack that is not doubly stochastic or does not begin with the
+                identity that `anchor` holds, or a mass outside (0, 1).
+
+        >>> from symshare import groups
+        >>> Sinkhorn.near(groups.rotations(4).lift(3))()[1].max(-1).values
+        tensor([0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556],
+               grad_fn=<MaxBackward0>)
+        """
+        check_stack("Sinkhorn.near", stack)
+        if membership_of(stack) != "doubly stochastic":
+            raise ValueError(
+                "Sinkhorn.near: expected a doubly stochastic stack, got one whose entries are "
+                "negative or whose rows or columns do not sum to 1; project it first"
+            )
+        if anchor:
+            why = "which anchor=True holds; put it first or use anchor=False"
+            check_identity_first("Sinkhorn.near", stack, why)
+        if not 0 < mass < 1:
+            raise ValueError(f"Sinkhorn.near: mass must be above 0 and below 1, got {mass}")
+        found = cls(len(stack), stack.shape[-1], anchor=anchor, init="paper", iterations=iterations)
+        with torch.no_grad():
+            found.logits.copy_(near(stack[int(anchor) :], mass))
+        return found
 
     def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> None:
         """Also from the state of version 1, which had the logits alone."""

@@ -2,7 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -39,7 +38,6 @@ class Projection(Versioned):
     potentials: Tensor
     _start: Tensor
     _seen: Tensor
-    _weights: Tensor
 
     def __init__(self, logits: Float[Tensor, "N D D"], iterations: int | None = None):
         super().__init__()
@@ -73,19 +71,18 @@ class Projection(Versioned):
         if not self.moves:
             return self.potentials
         logits = self.logits.detach()
-        if not adapts(logits) or logits.dtype.itemsize < 4:
-            now = (logits * self._weights).sum(-1)
+        if not adapts(logits):
+            # A gradient leaves plain row sums alone, so each column has another weight.
+            weights = torch.arange(logits.shape[-1], device=logits.device).cos()
+            now = (logits * weights.to(logits.dtype)).sum(-1)
             changed = (now != self._seen).any()
             self._start.copy_(torch.where(changed, self.potentials, self._start))
             self._seen.copy_(now)
-            return self._start
-        seen = self._seen.numpy()
-        with np.errstate(invalid="ignore"):
-            now = np.vecdot(logits.numpy(), self._weights.numpy())
-            changed = abs(now - seen).max(initial=0) != 0
-        if changed:
-            seen[...] = now
-            self._start.numpy()[...] = self.potentials.numpy()
+        # Where the work adapts to the error, a start that is old costs time and no accuracy, so
+        # a look at some logits is enough.
+        elif not torch.equal(logits[:, 0], self._seen):
+            self._start.copy_(self.potentials)
+            self._seen.copy_(logits[:, 0])
         return self._start
 
     def end(self, potentials: Tensor) -> None:
@@ -95,15 +92,8 @@ class Projection(Versioned):
 
     def _nothing_seen(self) -> dict[str, Tensor]:
         """The start that belongs to the logits last seen, and what tells those from others."""
-        logits = self.logits.detach()
-        start = torch.zeros_like(logits[..., 0])
-        # A gradient leaves plain row sums alone, so each column has another weight.
-        weights = torch.arange(logits.shape[-1], device=logits.device).cos().to(logits.dtype)
-        return {
-            "_start": start,
-            "_seen": torch.full_like(start, torch.nan),
-            "_weights": weights.repeat(len(logits), 1, 1),
-        }
+        start = torch.zeros_like(self.logits.detach()[..., 0])
+        return {"_start": start, "_seen": torch.full_like(start, torch.nan)}
 
     @property
     def moves(self) -> bool:

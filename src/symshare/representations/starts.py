@@ -37,8 +37,8 @@ def starting_logits(who: str, init: Init, count: int, positions: int) -> Float[T
     return near(random_permutations(count, positions))
 
 
-def near(stack: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
-    """Logits of 0.9 of each distribution in the last axis and 0.1 of the uniform one.
+def near(stack: Float[Tensor, "*rows D"], mass: float = SHARP_MASS) -> Float[Tensor, "*rows D"]:
+    """Logits of a mixture: `mass` of each distribution in the last axis, the rest uniform.
 
     Where the stack is doubly stochastic, so is their exponential: a projection has nothing to do.
 
@@ -46,7 +46,7 @@ def near(stack: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
     tensor([[[0.9500, 0.0500],
              [0.0500, 0.9500]]])
     """
-    return (SHARP_MASS * stack + (1 - SHARP_MASS) / stack.shape[-1]).log()
+    return (mass * stack + (1 - mass) / stack.shape[-1]).log()
 
 
 def random_permutations(count: int, positions: int) -> Float[Tensor, "N D D"]:
