@@ -138,3 +138,32 @@ def test_a_partial_set_has_zero_rows_where_a_product_leaves_it():
 def test_says_what_does_not_fit(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("mass", [0.3, 0.5, 0.9])
+def test_free_stacks_start_near_known_elements(mass):
+    B = groups.rotations(4).lift(3)
+    near = Sinkhorn.near(B, mass)
+    expected = mass * B + (1 - mass) / 9
+    expected[0] = torch.eye(9)
+    torch.testing.assert_close(near(), expected, atol=1e-6, rtol=0)
+    assert near.logits.requires_grad
+    assert near.logits.shape == (3, 9, 9)
+    free = Sinkhorn.near(B, mass, anchor=False, iterations=20)
+    torch.testing.assert_close(free()[0], mass * B[0] + (1 - mass) / 9, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("stack", "options", "message"),
+    [
+        (torch.eye(3), {}, r"Sinkhorn.near: expected a stack of square matrices"),
+        (torch.ones(2, 3, 3), {}, r"Sinkhorn.near: expected a doubly stochastic stack"),
+        (-torch.eye(3)[None], {}, r"Sinkhorn.near: expected a doubly stochastic stack"),
+        (torch.eye(3)[None].flip(-1), {}, r"the first matrix is not the identity, which anchor"),
+        (torch.eye(3)[None], {"mass": 0.0}, r"mass must be above 0 and below 1, got 0.0"),
+        (torch.eye(3)[None], {"mass": 1.0}, r"mass must be above 0 and below 1, got 1.0"),
+    ],
+)
+def test_what_a_free_stack_cannot_start_near(stack, options, message, unchecked):
+    with pytest.raises(ValueError, match=message):
+        Sinkhorn.near(stack, **options)
