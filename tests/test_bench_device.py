@@ -2,11 +2,16 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from symshare.reproduce.jobs import settings
+from symshare.reproduce.rows import select
 
 ROOT = Path(__file__).parent.parent
 ABSENT = ["beartype", "datasets", "jaxtyping", "jinja2", "jsonargparse", "lightning_fabric"]
@@ -35,7 +40,7 @@ def lines():
 
 def test_all_parts_run(lines):
     *rows, summary = lines
-    parts = ["sinkhorn", "step", "layer", "synchronisation", "compiled"]
+    parts = ["sinkhorn", "step", "layer", "synchronisation", "compiled", "table1"]
     assert list(dict.fromkeys(row["bench"] for row in rows)) == parts
     assert list(summary) == ["summary", *parts, "seconds"]
     assert not [row for row in rows if "error" in row]
@@ -49,6 +54,37 @@ def test_the_compiled_step_is_compared(lines):
         "train_ratio": inside["median"],
         "train_ratio_together": before["median"],
     }
+
+
+def test_every_row_of_table_1_is_trained_and_tested(lines):
+    *rows, summary = lines
+    found = [row for row in rows if row["bench"] == "table1"]
+    tested = {r["contender"]: r["median"] for r in found if r["measures"] == "test accuracy"}
+    assert tested == summary["table1"]
+    assert {name.removeprefix("rotated-") for name in tested} == {
+        *("cnn", "gcnn-16", "gcnn-32", "wscnn-norm", "sinkhorn", "gated", "kronecker"),
+    }
+    assert all(0 <= value <= 1 for value in tested.values())
+    learned = {r["contender"] for r in found if r.get("representation_parameters")}
+    assert len(learned) == 4
+    (compiled,) = (r["contender"] for r in found if r.get("compiled"))
+    assert compiled == "rotated-cnn"
+
+
+def test_rows_of_table_1_are_trained_as_they_are_in_the_study():
+    device = runpy.run_path(str(ROOT / "benchmarks" / "device.py"))
+    for name, (network, optim) in device["TABLE1"].items():
+        (row,) = select(f"table1/{name}")
+        expected = {"width": 64, **network}
+        if name == "rotated-kronecker":
+            expected["group"] = "found"
+        ours, theirs = (
+            settings(replace(row, config={**row.config, "network": chosen}), "paper", 0).network
+            for chosen in (expected, row.config["network"])
+        )
+        assert ours == theirs
+        assert row.config.get("optim", {}) == optim
+        assert row.config["images"]["train"] == device["LAW"]
 
 
 def test_waiting_is_only_checked_where_there_is_something_to_wait_for(lines):

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from symshare.bench.config import LayerConfig, Plot, SinkhornConfig, StepConfig
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.reproduce.budgets import BudgetName as StudyBudget
+from symshare.reproduce.config import PictureFormat, StudyData, Tier
 
 __all__ = ["main"]
 
@@ -21,9 +23,11 @@ def main(arguments: list[str] | None = None) -> None:
     from jsonargparse import ArgumentParser, auto_cli
 
     class Parser(ArgumentParser):
-        """A truth value may stand alone: `--json` means `--json true`."""
+        """A truth value may stand alone: `--json` means `--json true`; `what` needs no dashes."""
 
         def add_argument(self, *args: Any, **kwargs: Any) -> Any:
+            if args == ("--what",):
+                args, kwargs = ("what",), kwargs | {"nargs": "?"}
             action = super().add_argument(*args, **kwargs)
             if action is not None and kwargs.get("type") is bool:
                 action.nargs, action.const = "?", True
@@ -37,7 +41,12 @@ def main(arguments: list[str] | None = None) -> None:
     }
     try:
         auto_cli(
-            {"discover": discover_command, "fit": fit_command, "bench": bench},
+            {
+                "discover": discover_command,
+                "fit": fit_command,
+                "bench": bench,
+                "reproduce": reproduce_command,
+            },
             args=arguments,
             parser_class=Parser,
             prog="symshare",
@@ -69,7 +78,7 @@ def discover_command(
     """Find the symmetries of labelled images, with evidence, and say whether using them helps.
 
     Args:
-        source: digits, mnist, or the path of an .npz file with `images` and `labels`.
+        source: digits, mnist, cifar10, or the path of an .npz file with `images` and `labels`.
         transform: random transformation put on every image: none, flip, flips, half, quarter, d4,
             rotate:A (degrees), scale:a-b.
         budget: quick (a short comparison of networks), standard, or thorough.
@@ -106,6 +115,47 @@ def fit_command(
 
     config = FitConfig(data, model, optim, seed)
     print_result(run(config, config.folder(out), progress=True))
+
+
+def reproduce_command(
+    what: str | None = None,
+    list: bool = False,
+    budget: StudyBudget = "cpu",
+    seeds: int | None = None,
+    tiers: tuple[Tier, ...] = ("A", "B", "C"),
+    processes: int | None = None,
+    change: tuple[str, ...] = (),
+    data: StudyData = StudyData(),
+    format: PictureFormat = "svg",
+    out: str = "runs/reproduce",
+) -> None:
+    """Run the paper's experiments, row by row; the same command goes on where one stopped.
+
+    Args:
+        what: all, a study, a row of one, or the path of a row's YAML file.
+        list: name the studies and their rows, and run nothing.
+        budget: smoke (a glance), cpu (a quarter of the width, on two cores), paper (full size).
+        seeds: runs of each row; by default as many as the budget has.
+        tiers: A (the paper's rows and ours, one sound protocol), B (the published protocol),
+            C (ablations), as in '[A,C]'.
+        processes: runs at a time; by default one for each core, or one with an accelerator.
+        change: settings in the place of the rows' own, as in '[optim.lr=0.001]'.
+        data: where the images lie.
+        format: of the figures: svg, pdf or png.
+        out: folder for runs, results.json, results.md and figures, below the budget's name.
+    """
+    from symshare.terminal import StudyNarrator, print_studies
+
+    if list:
+        print_studies()
+        return
+    if what is None:
+        raise ValueError("reproduce: say what, for example all or table1; --list names everything")
+    from symshare.reproduce.runner import Settings, reproduce
+
+    settings = Settings(budget, seeds, tiers, processes, change, data.root, out, format)
+    if reproduce(what, settings, StudyNarrator()).failures:
+        sys.exit(1)
 
 
 def bench_sinkhorn_command(json: bool = False, **options: Any) -> None:

@@ -73,11 +73,15 @@ class OptimConfig:
         validation_images: most images that an evaluation reads.
         batch_size: images in a step.
         lr: learning rate of weights (AdamW).
-        representation_lr: learning rate of representations; they are never decayed.
+        representation_lr: learning rate of representations.
         weight_decay: of weights.
+        representation_decay: weight decay of representations.
         schedule: "one-cycle" or "constant".
         entropy: weight of the paper's entropy penalty, in 1/nats.
-        norm: weight of the paper's norm penalty (on the logits, as published).
+        norm: weight of the paper's norm penalty.
+        norm_of: what it is put on: "logits", as in the published code, or "R", as printed, where
+            it is constant.
+        diversity: weight of the overlap of learned elements, which keeps them from coinciding.
         measure: weight of the sum of a learned measure, which turns useless elements off.
     """
 
@@ -92,6 +96,9 @@ class OptimConfig:
     entropy: float = 0.0
     norm: float = 0.0
     measure: float = 0.02
+    representation_decay: float = 0.0
+    norm_of: Literal["logits", "R"] = "logits"
+    diversity: float = 0.0
 
     @property
     def epochs(self) -> int:

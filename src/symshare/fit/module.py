@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from symshare.data import LabelledImages, Transform
 from symshare.fit.config import OptimConfig
+from symshare.fit.penalties import norm_as_printed, overlap
 from symshare.models import representation_parameters
 from symshare.representations import Measure, Representation, shared
 
@@ -121,7 +122,10 @@ class Classifier(pl.LightningModule):
             if optim.entropy:
                 total = total + optim.entropy * part.entropy()
             if optim.norm:
-                total = total + optim.norm * part.norm()
+                norm = part.norm() if optim.norm_of == "logits" else norm_as_printed(part)
+                total = total + optim.norm * norm
+            if optim.diversity:
+                total = total + optim.diversity * overlap(part)
         return total
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
@@ -132,7 +136,11 @@ class Classifier(pl.LightningModule):
         groups = [{"params": weights, "lr": optim.lr, "weight_decay": optim.weight_decay}]
         if representations:
             groups.append(
-                {"params": representations, "lr": optim.representation_lr, "weight_decay": 0.0}
+                {
+                    "params": representations,
+                    "lr": optim.representation_lr,
+                    "weight_decay": optim.representation_decay,
+                }
             )
         optimizer = torch.optim.AdamW(groups)
         if optim.schedule == "constant":

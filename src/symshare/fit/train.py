@@ -23,10 +23,10 @@ from symshare.files import damaged, write_atomically
 from symshare.fit.config import OptimConfig
 from symshare.fit.module import Batches, Classifier, Standardise
 
-__all__ = ["Trained", "freeze", "train"]
+__all__ = ["TEST_SEED", "Trained", "freeze", "train"]
 
 _EVALUATION_BATCH = 512
-_TEST_SEED = 7919
+TEST_SEED = 7919
 """Held-out images are transformed once, alike for every model and seed of a run."""
 
 
@@ -53,7 +53,7 @@ class Trained:
     def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
         """Loss and accuracy on a test part, transformed once."""
         with _quiet():
-            parts = _evaluation(freeze(data, law, _TEST_SEED))
+            parts = _evaluation(freeze(data, law, TEST_SEED))
             with _interruptible():
                 (metrics,) = self.trainer.test(self.classifier, parts, verbose=False)
         return dict(metrics)
@@ -67,6 +67,7 @@ def train(
     seed: int,
     *,
     validation: LabelledImages | None = None,
+    validation_law: Transform | None = None,
     out: Path | None = None,
     progress: bool = False,
 ) -> Trained:
@@ -79,6 +80,7 @@ def train(
         optim: how to train.
         seed: of batches and transformations. The same seed gives the same numbers on one machine.
         validation: read `optim.evaluations` times, transformed once.
+        validation_law: the transformation of these images; by default that of training.
         out: folder for `metrics.csv` and `checkpoints/last.ckpt`, from which an interrupted call
             continues; nothing is written where None.
         progress: show a progress bar.
@@ -108,7 +110,7 @@ def train(
     if validation is not None:
         some = torch.randperm(len(validation), generator=torch.Generator().manual_seed(seed))
         shown = validation.subset(some[: optim.validation_images])
-        held_out = _evaluation(freeze(shown, law, seed))
+        held_out = _evaluation(freeze(shown, validation_law or law, seed))
     with _quiet():
         trainer = pl.Trainer(
             max_epochs=optim.epochs,

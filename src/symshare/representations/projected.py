@@ -14,7 +14,13 @@ from symshare.representations.base import (
     membership_of,
 )
 from symshare.representations.projection import Projection
-from symshare.representations.starts import Init, near, starting_logits, with_identity
+from symshare.representations.starts import (
+    SHARP_MASS,
+    Init,
+    near,
+    starting_logits,
+    with_identity,
+)
 from symshare.sinkhorn import norm_penalty
 
 
@@ -68,14 +74,15 @@ class Sinkhorn(Representation):
     def near(
         cls,
         stack: Float[Tensor, "G D D"],
-        mass: float = 0.5,
+        mass: float = SHARP_MASS,
         *,
         anchor: bool = True,
         iterations: int | None = None,
     ) -> "Sinkhorn":
         """Free logits that start near a stack, such as that of candidate transformations.
 
-        With half of the mass elsewhere, training can leave the start as well as sharpen it.
+        With less mass in the start training leaves it more easily, but every layer mixes in more
+        of an average, and a network of several layers learns slowly.
 
         Args:
             stack: doubly stochastic; with `anchor` the first matrix is the identity.
@@ -89,7 +96,7 @@ class Sinkhorn(Representation):
 
         >>> from symshare import groups
         >>> Sinkhorn.near(groups.rotations(4).lift(3))()[1].max(-1).values
-        tensor([0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556, 0.5556],
+        tensor([0.9111, 0.9111, 0.9111, 0.9111, 0.9111, 0.9111, 0.9111, 0.9111, 0.9111],
                grad_fn=<MaxBackward0>)
         """
         check_stack("Sinkhorn.near", stack)

@@ -1,0 +1,66 @@
+"""Penalties on learned stacks beside those that representations know themselves."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symshare.representations import Representation
+
+__all__ = ["norm_as_printed", "overlap"]
+
+
+def overlap(part: Any) -> Float[Tensor, ""]:
+    r"""How much of their mass two learned elements put on the same entries, on average.
+
+    .. math:: \frac{2}{G (G - 1)} \sum_{g < h} \frac{1}{D} \langle R_g, R_h \rangle
+
+    It is 1 where all elements are the same permutation and 0 where no two permutations share an
+    entry; two averages over positions have 1/D. An anchored identity is one of the elements.
+    Zero for free matrices, whose entries have either sign.
+
+    Args:
+        part: one of the `learned_parts()` of a representation.
+
+    >>> from symshare import Unconstrained
+    >>> overlap(Unconstrained(4, 9)).item()
+    0.0
+    """
+    stack = _stack(part)
+    G, rows, _ = stack.shape
+    if G < 2 or (isinstance(part, Representation) and part.membership == "free"):
+        return stack.new_zeros(())
+    R = stack.flatten(1)
+    pairs = (R.sum(0).square().sum() - R.square().sum()) / 2
+    return pairs / (rows * G * (G - 1) / 2)
+
+
+def norm_as_printed(part: Any) -> Float[Tensor, ""]:
+    r"""The norm penalty as the paper prints it, on R, per matrix and row.
+
+    .. math:: \frac{1}{GD} \sum_{g, i} \Big(\sum_j R_{gij}\Big)^2 + \Big(\sum_j R_{gji}\Big)^2
+
+    Constant, 2, on doubly stochastic matrices. Zero where a part has no matrices, as the
+    coefficients of `Birkhoff`.
+
+    Args:
+        part: one of the `learned_parts()` of a representation.
+
+    >>> from symshare import RowStochastic
+    >>> R = RowStochastic(2, 3, init="paper")
+    >>> bool(norm_as_printed(R) > 2)  # rows have sums of 1, columns have not
+    True
+    """
+    stack = _stack(part)
+    if stack.shape[-1] != stack.shape[-2]:
+        return stack.new_zeros(())
+    return (stack.sum(-1).square() + stack.sum(-2).square()).mean()
+
+
+def _stack(part: Any) -> Float[Tensor, "G rows columns"]:
+    """The matrices of a part; coefficients are matrices of one row."""
+    found = part()
+    if not isinstance(found, torch.Tensor):  # a factor, with its entropy
+        found = found.R
+    return found if found.ndim == 3 else found[:, None]

@@ -1,0 +1,137 @@
+"""The paper's figures from finished runs."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from symshare import groups
+from symshare.analysis import align, match, simplex_fit
+from symshare.files import open_tensors, read_json
+from symshare.reproduce.config import PictureFormat
+from symshare.reproduce.toys.config import Task
+from symshare.reproduce.worker import RESULT
+
+__all__ = ["draw"]
+
+NETWORKS = ("rotated-sinkhorn", "rotated-sinkhorn-found", "rotated-kronecker")
+"""Rows of Table 1 whose learned stacks are shown."""
+
+SAMPLES = 8
+
+
+class Drawing(NamedTuple):
+    """A figure that has yet to be drawn."""
+
+    name: str
+    figure: Callable[[], Any]
+
+
+def draw(folder: Path, form: PictureFormat) -> list[Path]:
+    """Draw every figure whose runs are there, from their first seed.
+
+    Args:
+        folder: of the runs of one budget; figures go to `figures` inside.
+        form: svg, pdf or png.
+    """
+    from symshare.report.figures import save
+
+    paths = []
+    for drawing in _drawings(folder):
+        path = folder / "figures" / f"{drawing.name}.{form}"
+        save(drawing.figure(), path)
+        paths.append(path)
+    return paths
+
+
+def _drawings(folder: Path) -> Iterator[Drawing]:
+    for network in NETWORKS:
+        run = folder / f"table1/{network}-seed0"
+        if (run / "stacks.safetensors").exists():
+            yield from _of_network(network, *_read(run / "stacks.safetensors"))
+    for task in get_args(Task):
+        run = folder / f"{task}/{task.removeprefix('toy-')}-seed0"
+        if (run / "stack.safetensors").exists():
+            yield from _of_toy(task, *_read(run / "stack.safetensors"))
+    cost = folder / "cost/layer-seed0" / RESULT
+    if cost.exists():
+        from symshare.report.figures import cost as panels
+
+        yield Drawing("cost", lambda: panels(read_json(cost, "rows")["rows"]))
+
+
+def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Iterator[Drawing]:
+    from symshare.report import figures
+
+    C4 = groups.rotations(4)
+    R, W = tensors["lift.R"], tensors["lift.kernels"]
+    side = W.shape[-1]
+    truth, target = C4.lift(side), C4.regular(side)
+    size, elements = (side, side), [f"element {g}" for g in range(len(R))]
+    yield Drawing(f"{name}-scheme", lambda: figures.method(W[0, 0, 0].flatten(), R, size))
+    yield Drawing(f"{name}-kernels", lambda: figures.kernels(W[:, :, 0], elements))
+    c = simplex_fit(R, truth).coefficients
+    title = "lifting layer, by elements of C4"
+    everything = set(range(len(C4)))
+    yield Drawing(
+        f"{name}-coefficients", lambda: figures.coefficients(c, C4.names, everything, title)
+    )
+    if R.shape != truth.shape:
+        return
+    order = _order(match(R, truth).index)
+    yield Drawing(
+        f"{name}-representations",
+        lambda: figures.representations(R[order], truth, C4.names),
+    )
+    hidden = [align(t, target, len(C4)) for key, t in tensors.items() if key.startswith("layer")]
+    stacks = [found.R[_order(match(found.R, target).index)] for found in hidden]
+    layers = [f"layer {i}" for i in range(2, len(stacks) + 2)]
+    yield Drawing(
+        f"{name}-shift-twist", lambda: figures.shift_twist(target, stacks, C4.names, layers)
+    )
+
+
+def _order(index: Tensor) -> Tensor:
+    """Learned elements in the order of the known ones that they are assigned to."""
+    return torch.where(index < 0, len(index), index).argsort(stable=True)
+
+
+def _of_toy(task: str, tensors: dict[str, Tensor], metadata: dict[str, str]) -> Iterator[Drawing]:
+    from symshare.report import figures
+
+    size, names = json.loads(metadata["size"]), json.loads(metadata["names"])
+    R, truth, mu = tensors["R"], tensors["truth"], tensors["mu"]
+    labels = [
+        f"class {c}" if task.endswith("invariant") else f"class {c}, {names[g]}"
+        for c, g in tensors["sample_labels"][:SAMPLES].tolist()
+    ]
+    x = tensors["samples"][:SAMPLES]
+    yield Drawing(f"{task}-samples", lambda: figures.samples(x, size, labels))
+    kernels = torch.einsum("gij,cj->gci", R, tensors["theta"][:4])
+    learned = names if len(names) == len(R) else [f"element {g}" for g in range(len(R))]
+    yield Drawing(f"{task}-kernels", lambda: figures.stack(kernels, size, learned))
+    if len(size) == 1:
+        shown = R
+        if task.endswith("invariant"):
+            shown = R[_order(match(R, truth).index)]
+        yield Drawing(f"{task}-matrices", lambda: figures.matrices(shown, names, truth))
+    c = simplex_fit(R, truth).coefficients
+    share = mu / mu.sum()
+    yield Drawing(f"{task}-coefficients", lambda: figures.coefficients(c, names, share, task))
+    if task == "toy-cube-partial":
+        words, elements = groups.cube_words()
+        index = [names.index(groups.cube().names[element]) for element in elements]
+        fit = simplex_fit(R, truth[index]).coefficients
+        true = {word for word, element in enumerate(index) if mu[element] > 0}
+        yield Drawing(
+            f"{task}-words", lambda: figures.coefficients(fit, words, true, f"{task}, 64 words")
+        )
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    with open_tensors(path) as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        return tensors, file.metadata() or {}

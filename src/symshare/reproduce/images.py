@@ -1,0 +1,118 @@
+"""Run one row on images: build, train, test, and compare what was learned with known elements."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import nn
+
+from symshare import groups
+from symshare.analysis import align, stack_metrics
+from symshare.data import Splits, Transform
+from symshare.files import write_atomically
+from symshare.fit.train import train
+from symshare.groups import Action
+from symshare.models import GroupNetwork
+from symshare.representations import Representation
+from symshare.reproduce.config import ImageRun
+from symshare.reproduce.dictionary import dictionary
+from symshare.reproduce.networks import network
+from symshare.reproduce.protocol import protocol
+
+__all__ = ["build", "run_images"]
+
+WITH_DICTIONARY = ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near")
+
+HIDDEN_ELEMENTS = 8
+"""Largest number of elements whose orders are compared."""
+
+
+def run_images(config: ImageRun, folder: Path, root: Path | None) -> dict[str, Any]:
+    """Train and test one network.
+
+    An interrupted run continues from its last checkpoint and ends with the same numbers.
+
+    Args:
+        config: what to run.
+        folder: for checkpoints, `metrics.csv` and `stacks.safetensors`.
+        root: folder of the images.
+
+    Returns:
+        Accuracies by test, loss and accuracy of the last evaluation, parameters, and where the
+        network has learned stacks, their metrics beside C4.
+    """
+    start = time.perf_counter()
+    seen = protocol(config.images, root, config.seed)
+    net, action = build(config, seen.splits, seen.law)
+    trained = train(
+        net,
+        seen.training,
+        seen.law,
+        config.optim,
+        config.seed,
+        validation=seen.held_out,
+        validation_law=seen.held_out_law,
+        out=folder,
+    )
+    stacks = net.stacks()
+    write_atomically(folder / "stacks.safetensors", _tensors(net))
+    learned = sum(p.requires_grad for p in nn.ModuleList(stacks).parameters())
+    return {
+        **trained.validation(),
+        "test_accuracy": {
+            name: trained.test(seen.splits.test, law)["test_accuracy"]
+            for name, law in seen.tests.items()
+        },
+        "elements": stacks[0].group_size,
+        "dictionary": list(action.names),
+        "parameters": net.free_parameters(),
+        "representation_parameters": net.representation_parameters(),
+        "recovery": _recovery(stacks) if learned else None,
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+
+
+def build(config: ImageRun, splits: Splits, law: Transform) -> tuple[GroupNetwork, Action]:
+    """The network of a run, and its elements or dictionary."""
+    chosen = config.network
+    action: Action = groups.rotations(1)
+    if chosen.kind in WITH_DICTIONARY:
+        action = dictionary(chosen.group, splits, law, config.seed, config.optim.steps)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return network(chosen, action, splits.train), action
+
+
+def _recovery(stacks: list[Representation]) -> dict[str, Any]:
+    """Metrics of the lifting stack, and of every hidden one that may be formed, beside C4.
+
+    The elements of hidden layers come in no order of their own, so they are aligned first.
+    """
+    C4 = groups.rotations(4)
+    with torch.no_grad():
+        lifting, *hidden = (stack() for stack in stacks)
+    if stacks[0].membership == "free" or lifting.shape[0] > HIDDEN_ELEMENTS:
+        return {}
+    side = round(lifting.shape[-1] ** 0.5)
+    metrics = [stack_metrics(lifting, C4.lift(side))]
+    target = C4.regular(side)
+    for R in hidden:
+        if R.shape[-1] == target.shape[-1] and not (R < 0).any():
+            metrics.append(stack_metrics(align(R, target, len(C4)).R, target))
+    return {"layers": metrics}
+
+
+def _tensors(network: GroupNetwork) -> bytes:
+    """What figures show of a network: stacks, lifted kernels, the measure."""
+    lifting, *hidden = network.stacks()
+    with torch.no_grad():
+        tensors = {
+            "lift.R": lifting(),
+            "lift.kernels": network.lifting.kernel().unflatten(0, (-1, lifting.group_size)),
+        }
+        tensors |= {f"layer{i}.R": stack() for i, stack in enumerate(hidden, 1)}
+        if lifting.measure is not None:
+            tensors["measure"] = lifting.measure
+    return save({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()})

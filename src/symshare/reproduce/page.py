@@ -1,0 +1,234 @@
+"""`results.md`: every study as tables, our numbers beside the paper's."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from symshare.reproduce.budgets import BUDGETS, Budget
+from symshare.reproduce.rows import STUDIES, Row, Study
+from symshare.reproduce.statistics import Sample, indistinct
+
+__all__ = ["page"]
+
+Runs = list[dict[str, Any]]
+
+BOLD = 0.01
+"""The paper prints everything within one point of the best in bold."""
+
+PUBLISHED = (
+    "The paper's rows trained as the published code does: constant learning rate, AdamW with "
+    "weight decay on everything, logits too, base weights started as there, G-CNNs with a disk "
+    "mask, learned stacks by 20 unrolled sweeps from U[0, 1) logits, on training and validation "
+    "part together. **The test part is read at every evaluation**, so it is no longer held out; "
+    "the last epoch is reported. MNIST test images have noise of 0.01. Widths are those of the "
+    "table above; the budget `paper` has as many epochs, the others as many steps and the same "
+    "learning rates."
+)
+"""What tier B is."""
+
+
+def page(content: dict[str, Any]) -> str:
+    """The page of a record.
+
+    Args:
+        content: of `results.json`.
+    """
+    runs: dict[str, Runs] = {}
+    for run in content["runs"].values():
+        runs.setdefault(run["row"], []).append(run)
+    for row in runs.values():
+        row.sort(key=lambda run: run["seed"])
+    budget = BUDGETS[content["budget"]]
+    parts = [_head(content["budget"], budget)]
+    for study in STUDIES.values():
+        rows = [row for row in study.rows if row.study == study.name]
+        if rows:
+            parts.append(_study(study, rows, runs))
+    known = {row.name for study in STUDIES.values() for row in study.rows}
+    if own := [name for name in runs if name not in known]:
+        parts.append(_own(own, runs))
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(name: str, budget: Budget) -> str:
+    steps = budget.steps
+    return (
+        "# Results\n\n"
+        f"Written by `symshare reproduce all --budget {name}` from `results.json`; do not edit.\n\n"
+        f"Budget `{name}`: {_share(budget.width)} of the paper's width, {steps['mnist']} steps of "
+        f"{budget.batch_size['mnist']} images on MNIST and {steps['residual']} of "
+        f"{budget.batch_size['residual']} on CIFAR-10. AdamW, one-cycle schedule (warm-up, then "
+        "cosine), the same starts, norms and padding for all models, no tuning for any baseline. "
+        "Choices were made on the validation part; the test part is read once by each "
+        "run. Tables in the published protocol say where that differs.\n\n"
+        "Accuracies in percent: mean ± standard deviation over n seeds. **Bold**: within one point "
+        "of the best of its column, as the paper prints it. °: the paired difference to the best "
+        "has zero in its 95 % interval (two seeds at least). Seconds are the mean of a run."
+    )
+
+
+def _share(width: float) -> str:
+    return "all" if width == 1 else f"1/{round(1 / width)}"
+
+
+def _study(study: Study, rows: Sequence[Row], runs: dict[str, Runs]) -> str:
+    parts = [f"## {study.title}\n\n`symshare reproduce {study.name}`"]
+    ran = [row for row in rows if row.name in runs]
+    parts += _tables([row for row in ran if row.tier != "B"], runs)
+    if published := [row for row in ran if row.tier == "B"]:
+        parts += [f"### In the published protocol\n\n{PUBLISHED}", *_tables(published, runs)]
+    missing = [row for row in rows if row.name not in runs]
+    if missing:
+        parts.append(f"Not run: {', '.join(f'`{row.name}`' for row in missing)}.")
+    return "\n\n".join(parts)
+
+
+def _tables(rows: Sequence[Row], runs: dict[str, Runs]) -> list[str]:
+    """The table of some rows of a study, and what there is to say of them."""
+    if not rows:
+        return []
+    notes = dict.fromkeys(f"- {row.title}: {row.note}" for row in rows if row.note)
+    return [_TABLES[rows[0].task](rows, runs), *(["\n".join(notes)] if notes else [])]
+
+
+def _own(names: Sequence[str], runs: dict[str, Runs]) -> str:
+    """Rows of no study: what they have in common with all others."""
+    lines = []
+    for name in names:
+        found = runs[name]
+        accuracies = [r.get("test_accuracy") for r in found]
+        means = " ".join(str(value) for value in accuracies if value is not None)
+        lines.append([f"`{name}`", means, str(len(found))])
+    return f"## Other rows\n\n{_table(['row', 'test accuracy by seed', 'n'], lines)}"
+
+
+def _images(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
+    """Tables of rows on images, one for each set of tests."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.config["images"]["test"]), []).append(row)
+    return "\n\n".join(_accuracies(tests, chosen, runs) for tests, chosen in groups.items())
+
+
+def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: dict[str, Runs]) -> str:
+    head = ["sharing scheme", "elements", "free parameters"]
+    for test in tests:
+        head += [test, "paper"]
+    head += ["paper's parameters", "n", "s"]
+    samples = {
+        test: {
+            row.name: Sample({r["seed"]: 100 * r["test_accuracy"][test] for r in runs[row.name]})
+            for row in rows
+        }
+        for test in tests
+    }
+    lines = []
+    for row in rows:
+        found = runs[row.name]
+        line = [row.title, _elements(found), _parameters(found)]
+        for test in tests:
+            line += [_marked(row.name, samples[test]), _paper(row, test)]
+        seconds = sum(r["seconds"] for r in found) / len(found)
+        line += [str(row.paper.get("parameters", "")), str(len(found)), f"{seconds:.0f}"]
+        lines.append(line)
+    text = _table(head, lines)
+    learned = [row for row in rows if runs[row.name][0].get("recovery")]
+    return f"{text}\n\n{_recovery(learned, runs)}" if learned else text
+
+
+def _elements(found: Runs) -> str:
+    names = dict.fromkeys(
+        f"{r['elements']}"
+        + (f" ({', '.join(r['dictionary'])})" if len(r["dictionary"]) > 1 else "")
+        for r in found
+    )
+    return "; ".join(names)
+
+
+def _parameters(found: Runs) -> str:
+    counts = dict.fromkeys(
+        f"{r['parameters']:,}"
+        + (f" + {r['representation_parameters']:,}" if r["representation_parameters"] else "")
+        for r in found
+    )
+    return "; ".join(counts)
+
+
+def _marked(name: str, samples: dict[str, Sample]) -> str:
+    best = max(samples, key=lambda other: samples[other].mean)
+    own = samples[name]
+    text = str(own)
+    if own.mean >= samples[best].mean - 100 * BOLD:
+        text = f"**{text}**"
+    return text + ("°" if name != best and indistinct(own, samples[best]) else "")
+
+
+def _paper(row: Row, test: str) -> str:
+    numbers = row.paper.get("accuracy", {}).get(test, [])
+    return " ± ".join(str(number) for number in numbers)
+
+
+def _recovery(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
+    """M2 to M5 of learned stacks beside C4: lifting layer, then the mean of the hidden ones."""
+    columns = ("entropy", "sharp_hits", "mismatch", "explained", "concentration", "coverage")
+    head = ["learned stacks beside C4", "layer", "entropy", "sharp hits", "rows that differ"]
+    head += ["explained share", "concentration", "coverage"]
+    lines = []
+    for row in rows:
+        layers = [r["recovery"]["layers"] for r in runs[row.name] if r["recovery"].get("layers")]
+        for title, part in (("lifting", slice(1)), ("hidden", slice(1, None))):
+            metrics = [layer for found in layers for layer in found[part]]
+            if metrics:
+                lines.append([row.title, title, *(_mean(metrics, name) for name in columns)])
+    note = (
+        "Entropy: of the rows over that of a uniform row. Sharp hits: learned elements that round "
+        "to an element of C4 of their own with a vertex gap of at most 0.05, of 4; one is the "
+        "anchored identity. Hidden layers after the best relabelling of their elements."
+    )
+    return f"{_table(head, lines)}\n\n{note}" if lines else ""
+
+
+def _mean(metrics: Iterable[dict[str, Any]], name: str) -> str:
+    values = [m[name] for m in metrics if m[name] is not None]
+    return f"{sum(values) / len(values):.2f}" if values else "uniform"
+
+
+def _toys(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
+    head = ["problem", "accuracy", "exact elements", "sharpness", "explained share", "n", "s"]
+    lines = []
+    for row in rows:
+        found = runs[row.name]
+
+        def over_seeds(key: str, found: Runs = found) -> str:
+            values = {r["seed"]: 100 * r[key] for r in found if r.get(key) is not None}
+            return str(Sample(values)) if values else ""
+
+        exact = f"{over_seeds('exact')} (least {100 * min(r['exact'] for r in found):.0f})"
+        seconds = sum(r["seconds"] for r in found) / len(found)
+        numbers = [over_seeds("test_accuracy"), exact, over_seeds("sharpness")]
+        numbers += [over_seeds("explained"), str(len(found)), f"{seconds:.0f}"]
+        lines.append([row.title, *numbers])
+    return _table(head, lines)
+
+
+def _cost(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
+    lines = []
+    for run in runs[rows[0].name]:
+        for measured in run["rows"]:
+            if measured["unit"] in ("s", "bytes"):
+                scale, unit = (1e3, "ms") if measured["unit"] == "s" else (2.0**-20, "MiB")
+                median, spread = (measured[key] * scale for key in ("median", "iqr"))
+                name = [measured["contender"], measured["measures"], measured["case"]]
+                lines.append([*name, f"{median:.2f} {unit}", f"{spread:.2f}", str(measured["n"])])
+    return _table(["layer", "what", "case", "median", "interquartile range", "n"], lines)
+
+
+_TABLES: dict[str, Callable[[Sequence[Row], dict[str, Runs]], str]] = {
+    "images": _images,
+    "toy": _toys,
+    "cost": _cost,
+}
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)

@@ -1,0 +1,309 @@
+"""Run the rows of studies: each run in a process of its own, none twice, failures reported."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from symshare.files import read_json, write_atomically
+from symshare.reproduce.budgets import BudgetName
+from symshare.reproduce.config import PictureFormat, Tier
+from symshare.reproduce.figures import draw
+from symshare.reproduce.jobs import Job, jobs
+from symshare.reproduce.page import page as render
+from symshare.reproduce.record import Record
+from symshare.reproduce.rows import select
+from symshare.reproduce.worker import JOB, LOG, PRELOAD, RESULT, work
+
+__all__ = ["Failure", "Outcome", "Progress", "Settings", "reproduce"]
+
+POLL = 0.1
+"""Seconds between looks at the processes."""
+
+Tell = Callable[[str, Any], None]
+"""Told "start", "begin", "end", "fail" and "done", with what belongs to it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How studies are run.
+
+    Attributes:
+        budget: the size of the runs.
+        seeds: runs of each row; None for as many as the budget has.
+        tiers: those that are run.
+        processes: runs at a time; None for one for each CPU core, or one with an accelerator.
+        changes: settings in the place of the rows' own, as "optim.lr=0.001".
+        root: folder of the data sets, or of one of them.
+        out: folder for everything.
+        form: of the figures.
+    """
+
+    budget: BudgetName = "cpu"
+    seeds: int | None = None
+    tiers: tuple[Tier, ...] = ("A", "B", "C")
+    processes: int | None = None
+    changes: tuple[str, ...] = ()
+    root: str | None = None
+    out: str = "runs/reproduce"
+    form: PictureFormat = "svg"
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no study can have."""
+        if self.processes is not None and self.processes < 1:
+            raise ValueError(f"processes must be at least 1, got {self.processes}")
+
+    @property
+    def folder(self) -> Path:
+        """Of this budget."""
+        return Path(self.out) / self.budget
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that ended without a result.
+
+    Attributes:
+        job: the run.
+        reason: the last line that it printed.
+        log: all that it printed.
+    """
+
+    job: Job
+    reason: str
+    log: Path
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a study stands.
+
+    Attributes:
+        job: what has just begun or ended.
+        done: runs with a result.
+        total: all runs.
+        left: estimated time to the end [s]; None while nothing is known.
+        result: of a run that has ended.
+    """
+
+    job: Job
+    done: int
+    total: int
+    left: float | None = None
+    result: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call of `reproduce` left.
+
+    Attributes:
+        results: path of `results.json`.
+        page: path of `results.md`.
+        figures: drawn by this call.
+        failures: runs that failed; the same command tries them again.
+        ran: number of runs that this call finished.
+    """
+
+    results: Path
+    page: Path
+    figures: tuple[Path, ...]
+    failures: tuple[Failure, ...]
+    ran: int
+
+
+def reproduce(what: str, settings: Settings, tell: Tell = lambda step, value: None) -> Outcome:
+    """Run every row that a name stands for, as far as it has no result yet.
+
+    Args:
+        what: "all", a study, a row, or the path of a row's YAML file.
+        settings: how.
+        tell: told what happens.
+
+    Raises:
+        ValueError: for unknown names or settings, a damaged record, or a folder in use.
+    """
+    every = jobs(select(what, settings.tiers), settings.budget, settings.seeds, settings.changes)
+    folder = settings.folder
+    with _alone(folder):
+        record = Record.read(folder / "results.json", settings.budget)
+        for job in every:
+            result = folder / job.key / RESULT
+            if not record.has(job) and result.exists():
+                found = read_json(result, "digest")
+                if found["digest"] == job.digest:
+                    record.add(job, found)
+        waiting = [job for job in every if not record.has(job)]
+        tell("start", (settings, len(every), len(waiting)))
+        failures, ran = _run_all(waiting, len(every), record, settings, tell)
+        record.write()
+        page = folder / "results.md"
+        write_atomically(page, render(record.content()).encode())
+        figures = draw(folder, settings.form) if what in ("all", "figures") else ()
+    outcome = Outcome(record.path, page, tuple(figures), tuple(failures), ran)
+    tell("done", outcome)
+    return outcome
+
+
+def _run_all(
+    waiting: list[Job], total: int, record: Record, settings: Settings, tell: Tell
+) -> tuple[list[Failure], int]:
+    processes, threads = _share(settings.processes)
+    queue, running, failures, ran = list(waiting), {}, [], 0
+    spent: list[float] = []
+    try:
+        while queue or running:
+            while queue and len(running) < processes:
+                job = queue.pop(0)
+                running[job.key] = _Process.start(job, settings, threads)
+                done = total - len(queue) - len(running) - len(failures)
+                tell("begin", Progress(job, done, total))
+            time.sleep(POLL)
+            for key, process in list(running.items()):
+                if process.running:
+                    continue
+                del running[key]
+                result = process.result()
+                if result is None:
+                    failure = Failure(process.job, process.last_line(), process.log)
+                    failures.append(failure)
+                    tell("fail", failure)
+                    continue
+                record.add(process.job, result)
+                record.write()
+                ran += 1
+                spent.append(time.monotonic() - process.started)
+                left = sum(spent) / len(spent) * (len(queue) + len(running) / 2) / processes
+                done = total - len(queue) - len(running) - len(failures)
+                tell("end", Progress(process.job, done, total, left, result))
+    finally:
+        for process in running.values():
+            process.kill()
+    return failures, ran
+
+
+@dataclass
+class _Process:
+    """A run in a process of its own."""
+
+    job: Job
+    folder: Path
+    process: BaseProcess
+    started: float
+
+    @classmethod
+    def start(cls, job: Job, settings: Settings, threads: int) -> "_Process":
+        folder = settings.folder / job.key
+        content = {
+            "task": job.row.task,
+            "config": asdict(job.config),
+            "root": _root(settings.root, job),
+            "threads": threads,
+            "digest": job.digest,
+        }
+        _empty_if_other(folder, job.digest)
+        write_atomically(folder / JOB, json.dumps(content, indent=1).encode())
+        process = _context().Process(target=work, args=(folder,))
+        process.start()
+        return cls(job, folder, process, time.monotonic())
+
+    @property
+    def running(self) -> bool:
+        return self.process.is_alive()
+
+    @property
+    def log(self) -> Path:
+        return self.folder / LOG
+
+    def result(self) -> dict[str, Any] | None:
+        path = self.folder / RESULT
+        return read_json(path, "digest") if self.process.exitcode == 0 and path.exists() else None
+
+    def last_line(self) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        lines = [line.strip() for line in text.split("\n") if line.strip()]
+        return lines[-1] if lines else f"exit code {self.process.exitcode}, no output"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def _context() -> Any:
+    """Processes that start with everything imported, where the system can do that."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    _start_server()
+    return context
+
+
+def _start_server() -> None:
+    """Start the process that runs are forked from, out of reach of the terminal's interrupts."""
+    from multiprocessing.forkserver import ensure_running
+
+    if threading.current_thread() is not threading.main_thread():
+        ensure_running()
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _empty_if_other(folder: Path, digest: str) -> None:
+    """Leave nothing of a run with other settings that a new one could continue from."""
+    job = folder / JOB
+    if job.exists() and read_json(job, "digest")["digest"] != digest:
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _share(processes: int | None) -> tuple[int, int]:
+    """Processes at a time, and threads of each."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = cores or 1
+    if processes is None:
+        import torch
+
+        processes = 1 if torch.cuda.is_available() else cores
+    return processes, max(1, cores // processes)
+
+
+def _root(root: str | None, job: Job) -> str | None:
+    """Folder of the run's own data: one of that name inside the root, or the root itself."""
+    if root is None or job.row.task != "images":
+        return None
+    inside = Path(root) / asdict(job.config)["images"]["source"]
+    return str((inside if inside.is_dir() else Path(root)).resolve())
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Refuse a folder that another process is writing to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        yield
+        return
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ValueError(
+                f"{folder} is in use by another symshare reproduce; wait for it, or choose "
+                "another folder with --out"
+            ) from error
+        yield

@@ -1,0 +1,61 @@
+"""What runs the rows of each kind."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from symshare import __version__
+from symshare.bench.config import LayerConfig
+from symshare.bench.rows import device_name
+from symshare.reproduce.config import ImageRun
+from symshare.reproduce.rows import Task
+from symshare.reproduce.toys.config import ToyConfig
+
+__all__ = ["run"]
+
+
+def run(
+    task: Task, config: dict[str, Any], folder: Path, root: str | None, threads: int
+) -> dict[str, Any]:
+    """Run a row and say where.
+
+    Args:
+        task: of the row.
+        config: its settings, as plain values.
+        folder: of the run.
+        root: folder of the images, or None.
+        threads: of the CPU.
+    """
+    torch.set_num_threads(threads)
+    return {
+        **_RUN[task](config, folder, None if root is None else Path(root)),
+        "device": device_name(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
+        "threads": threads,
+        "torch": torch.__version__,
+        "symshare": __version__,
+    }
+
+
+def _images(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
+    from symshare.reproduce.images import run_images
+
+    return run_images(ImageRun.from_dict(config), folder, root)
+
+
+def _toy(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
+    from symshare.reproduce.toys.run import run_toy
+
+    measure = config["measure"]
+    settings = config | {"measure": None if measure is None else tuple(measure)}
+    return run_toy(ToyConfig(**settings), folder)
+
+
+def _cost(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
+    from symshare.bench.layer import rows
+
+    *measured, summary = rows(LayerConfig(**config))
+    return {"rows": measured, **summary}
+
+
+_RUN = {"images": _images, "toy": _toy, "cost": _cost}

@@ -1,0 +1,126 @@
+"""`results.md` from `results.json`."""
+
+from pathlib import Path
+
+import pytest
+
+from symshare.reproduce.page import page
+from symshare.reproduce.rows import select
+
+
+def run(row, seed, accuracy, **more):
+    tests = select(row)[0].config["images"]["test"]
+    return {
+        "row": row,
+        "seed": seed,
+        "test_accuracy": dict.fromkeys(tests, accuracy),
+        "elements": 1,
+        "dictionary": ["id"],
+        "parameters": 1234,
+        "representation_parameters": 0,
+        "recovery": None,
+        "seconds": 10.0,
+        **more,
+    }
+
+
+def content(*runs, budget="cpu"):
+    return {"schema": 1, "budget": budget, "runs": {str(i): r for i, r in enumerate(runs)}}
+
+
+def line(text, title):
+    (found,) = (x for x in text.split("\n") if x.startswith(f"| {title} |"))
+    return [cell.strip() for cell in found.strip("|").split("|")]
+
+
+def test_numbers_stand_beside_the_papers():
+    text = page(content(run("table1/rotated-cnn", 1, 0.9), run("table1/rotated-cnn", 0, 0.8)))
+    assert line(text, "CNN-64") == [
+        "CNN-64",
+        "1",
+        "1,234",
+        "**85.00 ± 7.07**",
+        "98.48 ± 0.08",
+        "412 K",
+        "2",
+        "10",
+    ]
+
+
+def test_bold_is_within_a_point_of_the_best_and_the_mark_follows_the_interval():
+    runs = [run("table1/rotated-cnn", s, a) for s, a in enumerate((0.95, 0.951, 0.952))]
+    # Always 2 points lower: surely worse. Between 4 below and 3 above: not surely.
+    runs += [run("table1/rotated-gcnn-16", s, a) for s, a in enumerate((0.93, 0.931, 0.933))]
+    runs += [run("table1/rotated-gcnn-32", s, a) for s, a in enumerate((0.91, 0.98, 0.93))]
+    runs += [run("table1/rotated-sinkhorn", s, a) for s, a in enumerate((0.945, 0.9462, 0.947))]
+    text = page(content(*runs))
+    assert line(text, "CNN-64")[3] == "**95.10 ± 0.10**"
+    assert line(text, "G-CNN-16, C4")[3] == "93.13 ± 0.15"
+    assert line(text, "G-CNN-32, C4")[3] == "94.00 ± 3.61°"
+    assert line(text, "Sinkhorn, ours")[3] == "**94.61 ± 0.10**"
+
+
+def test_rows_without_runs_are_listed():
+    text = page(content(run("table1/rotated-cnn", 0, 0.8)))
+    assert "`table1/rotated-gcnn-16`" in text
+    assert "`toy-cube/cube`" in text
+    assert "| G-CNN-16, C4 |" not in text
+    assert text.count("`table1/rotated-cnn`") == 0
+
+
+def test_learned_stacks_have_their_metrics():
+    layer = {
+        "entropy": 0.5,
+        "sharp_hits": 2,
+        "mismatch": 0.25,
+        "explained": None,
+        "concentration": 1.0,
+        "coverage": 0.75,
+    }
+    found = {"layers": [layer, layer | {"explained": 0.5}]}
+    text = page(content(run("table1/rotated-sinkhorn", 0, 0.9, recovery=found)))
+    hits = [x for x in text.split("\n") if x.startswith("| Sinkhorn, ours | lifting")]
+    assert hits == ["| Sinkhorn, ours | lifting | 0.50 | 2.00 | 0.25 | uniform | 1.00 | 0.75 |"]
+    assert "| Sinkhorn, ours | hidden | 0.50 | 2.00 | 0.25 | 0.50 | 1.00 | 0.75 |" in text
+
+
+def test_toys_show_the_worst_seed():
+    toy = {"row": "toy-cube/cube", "test_accuracy": 1.0, "sharpness": 0.9, "explained": 0.8}
+    runs = [{**toy, "seed": s, "exact": e, "seconds": 4.0} for s, e in enumerate((1.0, 0.5))]
+    cells = line(page(content(*runs)), "24 rotations of the cube")
+    assert cells[1:3] == ["100.00 ± 0.00", "75.00 ± 35.36 (least 50)"]
+
+
+def test_the_published_protocol_has_a_table_of_its_own():
+    sound, published = "table1/rotated-cnn", "table1/published-rotated-gcnn-16"
+    text = page(content(run(sound, 0, 0.8), run(published, 0, 0.9)))
+    study = text.partition("## Table 1")[2].partition("\n## ")[0]
+    above, below = study.split("### In the published protocol")
+    assert line(above, "CNN-64")[3] == "**80.00**"  # the best of its own table
+    assert "G-CNN-16" not in above
+    assert line(below, "G-CNN-16, C4")[3:5] == ["**90.00**", "98.96 ± 0.14"]
+    assert "The test part is read at every evaluation" in below
+    assert "103 K parameters are those of 16" in below
+    assert "`table1/rotated-gcnn-16`" in below
+    assert text.count("### In the published protocol") == 1
+
+
+def test_published_rows_alone_have_no_empty_table_above():
+    text = page(content(run("table2/published-gcnn", 0, 0.7)))
+    study = text.partition("## Table 2")[2].partition("\n## ")[0]
+    assert study.count("| sharing scheme |") == 1
+    assert line(study, "G-CNN-32, C4")[3] == "**70.00**"
+
+
+@pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])
+def test_the_head_says_the_size(budget):
+    text = page(content(budget=budget))
+    assert {"smoke": "1/16", "cpu": "1/4", "paper": "all"}[budget] in text
+
+
+def test_the_page_of_the_project_is_that_of_its_record():
+    import json
+
+    docs = Path(__file__).parents[1] / "docs"
+    record = json.loads((docs / "results.json").read_text())
+    assert (docs / "results.md").read_text() == page(record)

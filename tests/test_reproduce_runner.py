@@ -1,0 +1,223 @@
+"""Runs of studies: results, failures, interrupts, and what is not done twice."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import yaml
+
+from symshare.reproduce.runner import Settings, reproduce
+
+TOY = {"title": "a toy", "task": "toy", "config": {"task": "toy-shift", "steps": 30, "size": 5}}
+NUMBERS = ("test_accuracy", "val_loss", "parameters", "recovery")
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """A small set of images as large as those of MNIST."""
+    generator = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("images") / "stripes.npz"
+    labels = np.arange(60) % 2
+    rows = generator.random((60, 1, 28)) + np.zeros((60, 28, 1))
+    pixels = np.where(labels[:, None, None] == 1, rows, rows.swapaxes(1, 2))
+    np.savez(path, images=pixels[:, None].astype(np.float32), labels=labels)
+    return path
+
+
+def images_row(path, **optim):
+    return {
+        "title": "stripes",
+        "config": {
+            "images": {"source": str(path), "train": "quarter", "test": {"turned": "quarter"}},
+            "network": {"kind": "sinkhorn", "elements": 2, "width": 4},
+            "optim": {"steps": 12, "batch_size": 8, "evaluations": 4, **optim},
+        },
+    }
+
+
+def write(folder, name, row):
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(row))
+    return str(path)
+
+
+def settings(folder, **options):
+    return Settings(**{"out": str(folder / "out"), "processes": 1, "seeds": 1, **options})
+
+
+def results(outcome):
+    return json.loads(outcome.results.read_text())["runs"]
+
+
+def test_a_run_is_recorded_and_not_repeated(tmp_path):
+    row = write(tmp_path, "toy", TOY)
+    told = []
+    first = reproduce(row, settings(tmp_path, seeds=2), lambda step, value: told.append(step))
+    assert told == ["start", "begin", "end", "begin", "end", "done"]
+    assert (first.ran, first.failures) == (2, ())
+    (one, other) = results(first).values()
+    assert (one["seed"], other["seed"]) == (0, 1)
+    assert {"test_accuracy", "exact", "seconds", "device", "threads", "torch"} <= set(one)
+    start = time.monotonic()
+    second = reproduce(row, settings(tmp_path, seeds=2))
+    assert second.ran == 0
+    assert time.monotonic() - start < 5
+    assert results(second) == results(first)
+
+
+def test_a_record_from_elsewhere_counts(tmp_path):
+    row = write(tmp_path, "toy", TOY)
+    first = reproduce(row, settings(tmp_path))
+    copy = tmp_path / "copy"
+    (copy / "cpu").mkdir(parents=True)
+    (copy / "cpu/results.json").write_bytes(first.results.read_bytes())
+    assert reproduce(row, settings(tmp_path, out=str(copy))).ran == 0
+
+
+def test_other_settings_are_another_run(tmp_path):
+    row = write(tmp_path, "toy", TOY)
+    reproduce(row, settings(tmp_path))
+    again = reproduce(row, settings(tmp_path, changes=("noise=0.2",)))
+    assert again.ran == 1
+    (run,) = results(again).values()
+    assert run["settings"]["noise"] == 0.2
+
+
+def test_a_result_that_was_not_yet_recorded_is_found(tmp_path):
+    row = write(tmp_path, "toy", TOY)
+    first = reproduce(row, settings(tmp_path))
+    before = results(first)
+    first.results.unlink()
+    again = reproduce(row, settings(tmp_path))
+    assert again.ran == 0
+    assert results(again) == before
+
+
+def test_a_failure_is_reported_and_the_rest_carried_on(tmp_path, images):
+    # Accuracies of a source that is not there.
+    missing = images_row(tmp_path / "none.npz")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    told = []
+    path = write(folder, "missing", missing)
+    outcome = reproduce(path, settings(tmp_path), lambda step, value: told.append((step, value)))
+    (failure,) = outcome.failures
+    assert "none.npz" in failure.reason
+    assert "Traceback" in failure.log.read_text()
+    assert [step for step, _ in told] == ["start", "begin", "fail", "done"]
+    assert results(outcome) == {}
+    # The same command tries again once the cause is gone.
+    (tmp_path / "none.npz").write_bytes(images.read_bytes())
+    assert reproduce(path, settings(tmp_path)).ran == 1
+
+
+def test_runs_on_images_end_with_numbers_and_stacks(tmp_path, images):
+    outcome = reproduce(write(tmp_path, "stripes", images_row(images)), settings(tmp_path))
+    assert not outcome.failures
+    ((key, run),) = results(outcome).items()
+    assert 0 <= run["test_accuracy"]["turned"] <= 1
+    assert run["elements"] == 2
+    assert run["representation_parameters"] == 25**2 + 4 * 50**2
+    assert run["recovery"]["layers"][0]["elements"] == 2
+    assert (outcome.results.parent / key / "stacks.safetensors").exists()
+
+
+COMMAND = """
+import sys
+from symshare.reproduce.runner import Settings, reproduce
+if __name__ == "__main__":
+    reproduce(sys.argv[1], Settings(seeds=1, processes=1, out=sys.argv[2]))
+"""
+
+
+def call(row, out):
+    script = out.parent / "call.py"
+    script.write_text(COMMAND)
+    command = [sys.executable, str(script), row, str(out)]
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def wait_for(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "took too long"
+        time.sleep(0.02)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_killed_run_ends_with_the_numbers_of_one_that_was_not(tmp_path, images):
+    # Long enough that the kill comes in the middle.
+    row = write(tmp_path, "stripes", images_row(images, steps=48, evaluations=12))
+    whole = reproduce(row, settings(tmp_path, out=str(tmp_path / "whole")))
+    out = tmp_path / "cut"
+    process = call(row, out)
+    folder = out / f"cpu/{tmp_path.name}/stripes-seed0"
+    metrics = folder / "metrics.csv"
+    wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    # What it started ends with it; else two processes would write into one folder.
+    rows = metrics.read_text().count("\n")
+    assert rows < 13
+    time.sleep(1.5)
+    rows = metrics.read_text().count("\n")
+    time.sleep(1.5)
+    assert metrics.read_text().count("\n") == rows
+    assert not (folder / "result.json").exists()
+    again = reproduce(row, settings(tmp_path, out=str(out)))
+    assert again.ran == 1
+    ((_, cut),), ((_, uncut),) = results(again).items(), results(whole).items()
+    assert {name: cut[name] for name in NUMBERS} == {name: uncut[name] for name in NUMBERS}
+    assert metrics.read_text() == (tmp_path / "whole" / metrics.relative_to(out)).read_text()
+
+
+def test_two_studies_do_not_share_a_folder(tmp_path, images):
+    row = write(tmp_path, "stripes", images_row(images, steps=4000))
+    out = tmp_path / "out"
+    process = call(row, out)
+    try:
+        wait_for(lambda: (out / f"cpu/{tmp_path.name}/stripes-seed0/job.json").exists())
+        with pytest.raises(ValueError, match=r"cpu is in use by another symshare reproduce"):
+            reproduce(row, settings(tmp_path))
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "results.json is damaged"),
+        ('{"schema": 1}', "results.json is damaged"),
+        ('{"schema": 2, "budget": "cpu", "runs": {}}', "expected schema 1 .*got schema 2"),
+        ('{"schema": 1, "budget": "paper", "runs": {}}', "got schema 1 and budget paper"),
+    ],
+)
+def test_a_record_that_is_none_is_refused_and_kept(tmp_path, content, message):
+    path = tmp_path / "out/cpu/results.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        reproduce(write(tmp_path, "toy", TOY), settings(tmp_path))
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"processes": 0}, "processes must be at least 1"), ({"seeds": 0}, "seeds must be at least")],
+)
+def test_wrong_numbers_are_refused(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        reproduce(write(tmp_path, "toy", TOY), settings(tmp_path, **options))
