@@ -169,9 +169,10 @@ def _paper(row: Row, test: str) -> str:
 
 def _recovery(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
     """M2 to M5 of learned stacks beside C4: lifting layer, then the mean of the hidden ones."""
-    columns = ("entropy", "sharp_hits", "mismatch", "explained", "concentration", "coverage")
-    head = ["learned stacks beside C4", "layer", "entropy", "sharp hits", "rows that differ"]
-    head += ["explained share", "concentration", "coverage"]
+    columns = ("entropy", "exact_hits", "sharp_hits", "mismatch", "explained", "concentration")
+    columns += ("coverage",)
+    head = ["learned stacks beside C4", "layer", "entropy", "exact hits", "sharp hits"]
+    head += ["rows that differ", "explained share", "concentration", "coverage"]
     lines = []
     for row in rows:
         layers = [r["recovery"]["layers"] for r in runs[row.name] if r["recovery"].get("layers")]
@@ -180,9 +181,10 @@ def _recovery(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
             if metrics:
                 lines.append([row.title, title, *(_mean(metrics, name) for name in columns)])
     note = (
-        "Entropy: of the rows over that of a uniform row. Sharp hits: learned elements that round "
-        "to an element of C4 of their own with a vertex gap of at most 0.05, of 4; one is the "
-        "anchored identity. Hidden layers after the best relabelling of their elements."
+        "Entropy: of the rows over that of a uniform row. Exact hits: learned elements that round "
+        "to an element of C4 of their own, of 4; one is the anchored identity. Sharp hits: those "
+        "with a vertex gap of at most 0.05. Hidden layers after the best relabelling of their "
+        "elements."
     )
     return f"{_table(head, lines)}\n\n{note}" if lines else ""
 
