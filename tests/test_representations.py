@@ -167,3 +167,13 @@ def test_free_stacks_start_near_known_elements(mass):
 def test_what_a_free_stack_cannot_start_near(stack, options, message, unchecked):
     with pytest.raises(ValueError, match=message):
         Sinkhorn.near(stack, **options)
+
+
+@pytest.mark.parametrize("positions", [9, 36])
+def test_stacks_that_start_near_the_identity_are_near_it_and_distinct(positions):
+    R = Sinkhorn(4, positions, init="identity")()
+    assert torch.equal(R[0], torch.eye(positions))
+    assert (R.diagonal(dim1=-2, dim2=-1).mean(-1) > 0.8).all()
+    for g in range(1, 4):
+        for h in range(g):
+            assert (R[g] - R[h]).abs().max() > 0.01

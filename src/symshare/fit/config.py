@@ -42,7 +42,7 @@ class ModelConfig:
         architecture: "mnist" (the paper's: 5 blocks, kernel 5), "small" (3 blocks, kernel 3), or
             "auto": the first from 21 pixels a side, the second below.
         norm: "layer", "instance", or "auto", that of the architecture.
-        init: how free stacks start, "sharp" or "paper".
+        init: how free stacks start, "sharp", "paper" or "identity".
         iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
     """
@@ -52,7 +52,7 @@ class ModelConfig:
     cnn_channels: int = 32
     architecture: Literal["auto", "mnist", "small"] = "auto"
     norm: Literal["auto", "layer", "instance"] = "auto"
-    init: Literal["sharp", "paper"] = "sharp"
+    init: Literal["sharp", "paper", "identity"] = "sharp"
     iterations: int | None = None
 
     def __post_init__(self) -> None:

@@ -1,5 +1,7 @@
 """Learned elements that are convex combinations of a dictionary of permutations."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -13,7 +15,7 @@ from symshare.representations.base import (
 )
 from symshare.representations.constant import Constant
 from symshare.representations.expansion import check_theta
-from symshare.representations.starts import Init, check_init, near
+from symshare.representations.starts import near
 from symshare.sinkhorn import marginal_error
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
@@ -33,8 +35,15 @@ class Coefficients(nn.Module):
             [0.0500, 0.9500]], grad_fn=<CatBackward0>)
     """
 
-    def __init__(self, group_size: int, elements: int, anchor: bool = True, init: Init = "sharp"):
-        check_init("Birkhoff", init)
+    def __init__(
+        self,
+        group_size: int,
+        elements: int,
+        anchor: bool = True,
+        init: Literal["sharp", "paper"] = "sharp",
+    ):
+        if init not in ("sharp", "paper"):
+            raise ValueError(f"Birkhoff: init must be 'sharp' or 'paper', got {init!r}")
         super().__init__()
         self.anchor = anchor
         if init == "paper":
@@ -215,7 +224,7 @@ class Birkhoff(_OnPositions):
         group_size: int | None = None,
         *,
         anchor: bool = True,
-        init: Init = "sharp",
+        init: Literal["sharp", "paper"] = "sharp",
     ):
         if isinstance(dictionary, Tensor):
             sources = _sources(dictionary)

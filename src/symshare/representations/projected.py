@@ -34,7 +34,9 @@ class Sinkhorn(Representation):
         anchor: keep R_0 the identity, without parameters (the paper's choice).
         init: "paper" draws logits from U[0, 1), which makes every learned element start as the
             average over positions; "sharp" starts each element near another random permutation,
-            none of them the identity, as far as there are so many: D! - 1.
+            none of them the identity, as far as there are so many: D! - 1; "identity" starts all
+            near the identity, so that a network begins as a plain CNN and keeps what is near
+            together.
         iterations: None for the limit of the Sinkhorn operator and its exact derivative; a number
             for the paper's S^K: K sweeps, with the gradient through all of them. The published
             code has K = 20 and stops as soon as sums are within 1e-5.

@@ -8,21 +8,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Init = Literal["sharp", "paper"]
+Init = Literal["sharp", "paper", "identity"]
 
 # Mass on the matrix that an element starts at: enough for distinct kernels of full contrast,
 # little enough that the gradient still reaches the other entries.
 SHARP_MASS = 0.9
 
-
-def check_init(who: str, init: str) -> None:
-    """Refuse an unknown start."""
-    if init not in ("sharp", "paper"):
-        raise ValueError(f"{who}: init must be 'sharp' or 'paper', got {init!r}")
+# Spread of the logits of elements that start at the identity: what tells them apart.
+NOISE = 0.5
 
 
 def starting_logits(who: str, init: Init, count: int, positions: int) -> Float[Tensor, "N D D"]:
-    """Logits of learned elements: near random permutations, or from U[0, 1) as published.
+    """Logits of learned elements.
+
+    Args:
+        who: to be named in errors.
+        init: "sharp", near random permutations; "paper", from U[0, 1) as published; "identity",
+            all near the identity, told apart by noise.
+        count: number of learned elements N.
+        positions: D.
 
     Raises:
         ValueError: for an unknown `init`.
@@ -31,10 +35,13 @@ def starting_logits(who: str, init: Init, count: int, positions: int) -> Float[T
     tensor([[[0.0500, 0.9500],
              [0.9500, 0.0500]]])
     """
-    check_init(who, init)
     if init == "paper":
         return torch.rand(count, positions, positions)
-    return near(random_permutations(count, positions))
+    if init == "identity":
+        return near(torch.eye(positions)) + NOISE * torch.randn(count, positions, positions)
+    if init == "sharp":
+        return near(random_permutations(count, positions))
+    raise ValueError(f"{who}: init must be 'sharp', 'paper' or 'identity', got {init!r}")
 
 
 def near(stack: Float[Tensor, "*rows D"], mass: float = SHARP_MASS) -> Float[Tensor, "*rows D"]:

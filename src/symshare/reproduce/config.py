@@ -86,7 +86,7 @@ class NetworkConfig:
         width: of the plain CNN with about as many free parameters; with G elements a block has
             width / sqrt(G) channels, each with G copies.
         norm: of the "mnist" architecture, "layer" or "instance".
-        init: how learned stacks start, "sharp" or "paper".
+        init: how learned stacks start, "sharp", "paper" or "identity".
         iterations: sweeps of the unrolled projection; null projects to convergence.
         anchor: hold the first element at the identity.
         lifting_padding: of the "residual" architecture, "same" or, as the published G-CNN had it,
@@ -103,7 +103,7 @@ class NetworkConfig:
     elements: int = 4
     width: int = 64
     norm: Literal["layer", "instance"] = "layer"
-    init: Literal["sharp", "paper"] = "sharp"
+    init: Literal["sharp", "paper", "identity"] = "sharp"
     iterations: int | None = None
     anchor: bool = True
     lifting_padding: Literal["same", "valid"] = "same"

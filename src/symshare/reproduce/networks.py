@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -121,7 +122,8 @@ def _kronecker(config: NetworkConfig, action: Action, kernel_size: int) -> Repre
 
 
 def _birkhoff(config: NetworkConfig, action: Action, kernel_size: int) -> Representation:
-    return Birkhoff(action, config.elements, anchor=config.anchor, init=config.init)
+    init: Literal["sharp", "paper"] = "paper" if config.init == "paper" else "sharp"
+    return Birkhoff(action, config.elements, anchor=config.anchor, init=init)
 
 
 _ONE_FOR_ALL: dict[str, Callable[[NetworkConfig, Action, int], Representation]] = {
