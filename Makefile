@@ -29,8 +29,10 @@ check: setup
 
 # Goes on from docs/results.json; DATA holds the folders mnist and cifar10.
 results: setup
+	@test -n "$(DATA)" || { echo "make results DATA=DIR, a folder with mnist and cifar10"; exit 1; }
 	mkdir -p runs/reproduce/cpu
 	test -e runs/reproduce/cpu/results.json || cp docs/results.json runs/reproduce/cpu/
+	@test ! docs/results.json -nt runs/reproduce/cpu/results.json || { echo "docs/results.json is newer than runs/reproduce/cpu/results.json; move that folder away first"; exit 1; }
 	$(BIN)/symshare reproduce all --data.root $(DATA)
 	cp runs/reproduce/cpu/results.json runs/reproduce/cpu/results.md docs/
 

@@ -4,15 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from symshare.reproduce.jobs import Job, settings
 from symshare.reproduce.page import page
 from symshare.reproduce.rows import select
 
 
-def run(row, seed, accuracy, **more):
-    tests = select(row)[0].config["images"]["test"]
+def run(name, seed, accuracy, **more):
+    (row,) = select(name)
+    tests = row.config["images"]["test"]
     return {
-        "row": row,
-        "seed": seed,
+        **made(name, seed),
         "test_accuracy": dict.fromkeys(tests, accuracy),
         "elements": 1,
         "dictionary": ["id"],
@@ -24,12 +25,26 @@ def run(row, seed, accuracy, **more):
     }
 
 
+def made(name, seed):
+    """What every run has."""
+    (row,) = select(name)
+    return {
+        "row": name,
+        "seed": seed,
+        "digest": Job(row, seed, settings(row, "cpu", seed)).digest,
+        "device": "a CPU",
+        "threads": 1,
+        "torch": "2.13.0",
+    }
+
+
 def content(*runs, budget="cpu"):
     return {"schema": 1, "budget": budget, "runs": {str(i): r for i, r in enumerate(runs)}}
 
 
 def line(text, title):
-    (found,) = (x for x in text.split("\n") if x.startswith(f"| {title} |"))
+    # The ablations repeat some rows of Table 1.
+    found, *_ = (x for x in text.split("\n") if x.startswith(f"| {title} |"))
     return [cell.strip() for cell in found.strip("|").split("|")]
 
 
@@ -70,6 +85,7 @@ def test_rows_without_runs_are_listed():
 
 def test_learned_stacks_have_their_metrics():
     layer = {
+        "marginal_error": 1e-6,
         "entropy": 0.5,
         "exact_hits": 3,
         "sharp_hits": 2,
@@ -78,25 +94,33 @@ def test_learned_stacks_have_their_metrics():
         "concentration": 1.0,
         "coverage": 0.75,
     }
-    found = {"layers": [layer, layer | {"explained": 0.5}]}
+    unsound = layer | {"marginal_error": 0.1, "entropy": 0.0}
+    found = {"layers": [layer, layer | {"explained": 0.5}, unsound]}
     text = page(content(run("table1/rotated-sinkhorn", 0, 0.9, recovery=found)))
-    hits = [
-        x
-        for x in text.split("\n")
-        if x.startswith("| Sinkhorn from random permutations, ours | lifting")
-    ]
-    assert hits == [
-        "| Sinkhorn from random permutations, ours | lifting | 0.50 | 3.00 | 2.00 | 0.25 | uniform | 1.00 | 0.75 |"
-    ]
-    assert (
-        "| Sinkhorn from random permutations, ours | hidden | 0.50 | 3.00 | 2.00 | 0.25 | 0.50 | 1.00 | 0.75 |"
-        in text
-    )
+    title = "| Sinkhorn from random permutations, ours"
+    numbers = "| 0.50 | 3.00 | 2.00 | 0.25 |"
+    assert f"{title} | lifting {numbers} uniform | 1.00 | 0.75 |" in text
+    assert f"{title} | hidden {numbers} 0.50 | 1.00 | 0.75 |" in text
+
+
+def test_runs_with_other_settings_are_no_part_of_a_table():
+    other = run("table1/rotated-cnn", 1, 0.5) | {"digest": "of other settings"}
+    text = page(content(run("table1/rotated-cnn", 0, 0.8), other))
+    assert line(text, "CNN-64")[3] == "**80.00**"
+    (found,) = (x for x in text.split("\n") if "(other settings)" in x)
+    assert found == "| `table1/rotated-cnn (other settings)` | rotated 50.00 | 1 |"
+
+
+def test_images_are_compared_with_as_many_images_only():
+    few = [run(f"ablations/images{n}-cnn", 0, a) for n, a in ((100, 0.3), (12000, 0.9))]
+    text = page(content(*few))
+    assert line(text, "CNN-64, 100 images")[3] == "**30.00**"
+    assert line(text, "CNN-64, 12000 images")[3] == "**90.00**"
 
 
 def test_toys_show_the_worst_seed():
-    toy = {"row": "toy-cube/cube", "test_accuracy": 1.0, "sharpness": 0.9, "explained": 0.8}
-    runs = [{**toy, "seed": s, "exact": e, "seconds": 4.0} for s, e in enumerate((1.0, 0.5))]
+    toy = {"test_accuracy": 1.0, "sharpness": 0.9, "explained": 0.8, "seconds": 4.0}
+    runs = [{**made("toy-cube/cube", s), **toy, "exact": e} for s, e in enumerate((1.0, 0.5))]
     cells = line(page(content(*runs)), "24 rotations of the cube")
     assert cells[1:3] == ["100.00 ± 0.00", "75.00 ± 35.36 (least 50)"]
 

@@ -239,7 +239,7 @@ def test_seeds_come_before_rows_and_tiers_before_seeds():
 
 
 def test_tiers_choose_rows_of_studies_but_not_named_ones():
-    assert not select("ablations", ["A"])
+    assert {row.study for row in select("ablations", ["A"])} == {"table1"}
     assert select("ablations/wrong-group", ["A"])
     assert {row.tier for row in select("all", ["A"])} == {"A"}
 
@@ -262,9 +262,10 @@ def test_a_setting_at_its_default_is_no_part_of_a_run():
     ("changes", "message"),
     [
         (("optim.lr",), r"expected setting=value, got 'optim.lr'"),
-        (("network.chanels=3",), r"table1/rotated-cnn: .*chanels"),
-        (("network.kind=cmm",), r"table1/rotated-cnn: .*cmm"),
-        (("network.width=0",), r"table1/rotated-cnn: .*network.width must be at least 1, got 0"),
+        (("optim.lr={]",), r"the value in 'optim.lr=\{\]' is no YAML; quote it"),
+        (("network.chanels=3",), r"table1/rotated-cnn.*: .*chanels"),
+        (("network.kind=cmm",), r"table1/rotated-cnn.*: .*cmm"),
+        (("network.width=0",), r"table1/rotated-cnn.*: .*network.width must be at least 1, got 0"),
         (("images.test={}",), r"name at least one test"),
         (("images.noise=-1",), r"images.noise must be at least 0, got -1"),
         (("images.holdout=train",), r"table1/rotated-cnn: .*holdout"),
@@ -310,6 +311,57 @@ def test_a_file_that_is_no_row_is_refused(tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(ValueError, match=f"mine.yaml: {message}"):
         read_row(path)
+
+
+def test_a_row_in_the_current_folder_stays_in_the_folder_of_the_study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("config: {images: {test: {upright: none}}}\ntitle: mine")
+    (mine,) = select("mine.yaml")
+    assert mine.name == f"{tmp_path.name}/mine"
+
+
+def test_a_row_of_ones_own_does_not_pass_for_one_of_ours(tmp_path):
+    path = tmp_path / "table1" / "rotated-cnn.yaml"
+    path.parent.mkdir()
+    path.write_text("title: mine")
+    with pytest.raises(ValueError, match=r"table1/rotated-cnn is a row of symshare; put the file"):
+        select(str(path))
+
+
+def test_a_changed_row_is_another_row():
+    rows = select("table1/rotated-cnn")
+    (job,) = jobs(rows, "cpu", 1)
+    (one,), (two,) = (jobs(rows, "cpu", 1, (change,)) for change in ("optim.lr=1", "optim.lr=2"))
+    assert len({job.key, one.key, two.key}) == 3
+    assert one.row.name.startswith("table1/rotated-cnn-changed-")
+
+
+def test_numbers_that_yaml_takes_for_text():
+    (job,) = jobs(select("toy-shift"), "cpu", 1, ("noise=1e-3",))
+    assert job.config.noise == 1e-3
+
+
+def test_few_images_stay_few_at_the_smallest_budget():
+    (row,) = select("ablations/images100-cnn")
+    config = settings(row, "smoke", 0)
+    assert (config.images.limit, config.images.test_limit) == (100, 200)
+
+
+@pytest.mark.parametrize("kind", ["gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near"])
+def test_what_has_a_dictionary_does_not_start_at_the_identity(kind):
+    with pytest.raises(ValueError, match=f"{kind} cannot start at the identity, only sinkhorn"):
+        NetworkConfig(kind=kind, init="identity")
+
+
+def test_defaults_that_digests_leave_out_are_those_of_recorded_runs():
+    config = ImageRun.from_dict({"images": {"test": {"upright": "none"}}})
+    optim = config.optim
+    assert (optim.lr, optim.representation_lr, optim.weight_decay) == (0.01, 0.01, 0.0001)
+    assert (optim.schedule, optim.entropy, optim.norm, optim.measure) == ("one-cycle", 0, 0, 0.02)
+    assert (optim.evaluations, optim.validation_images) == (10, 2000)
+    network = config.network
+    assert (network.kind, network.group, network.elements) == ("cnn", "C4", 4)
+    assert (network.norm, network.init, network.anchor) == ("layer", "sharp", True)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -84,8 +84,10 @@ def test_other_settings_are_another_run(tmp_path):
     reproduce(row, settings(tmp_path))
     again = reproduce(row, settings(tmp_path, changes=("noise=0.2",)))
     assert again.ran == 1
-    (run,) = results(again).values()
-    assert run["settings"]["noise"] == 0.2
+    kept, changed = results(again).values()
+    assert "noise" not in kept["settings"]
+    assert changed["settings"]["noise"] == 0.2
+    assert "changed" in again.page.read_text()
 
 
 def test_a_result_that_was_not_yet_recorded_is_found(tmp_path):

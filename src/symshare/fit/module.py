@@ -83,6 +83,8 @@ class Classifier(pl.LightningModule):
 
     def on_train_epoch_start(self) -> None:
         self.generator = _generator("transformations", self.seed, self.current_epoch)
+        # Dropout draws from torch's own stream.
+        torch.manual_seed(_generator("dropout", self.seed, self.current_epoch).initial_seed())
 
     def training_step(self, batch: Sequence[Tensor]) -> Tensor:
         images, labels = batch

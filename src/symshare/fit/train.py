@@ -123,7 +123,7 @@ def train(
             enable_model_summary=False,
             num_sanity_val_steps=0,
         )
-        with _interruptible():
+        with torch.random.fork_rng(devices=[]), _interruptible():
             trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
     return Trained(classifier, trainer)
 

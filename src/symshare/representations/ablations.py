@@ -51,7 +51,7 @@ class RowStochastic(_Free):
             layer, K * P for a group layer with K input elements.
         anchor: keep R_0 the identity, without parameters.
         init: the same starts as :class:`Sinkhorn`'s: "sharp" near random permutations, "paper"
-            with logits from U[0, 1).
+            with logits from U[0, 1), "identity" near the identity.
 
     Raises:
         ValueError: for an unknown `init` or sizes below 1.
@@ -84,7 +84,8 @@ class Unconstrained(_Free):
     Args:
         group_size, positions, anchor: as in :class:`RowStochastic`.
         init: start at the matrices that :class:`Sinkhorn` starts at: "sharp" near random
-            permutations, "paper" the projection of logits from U[0, 1).
+            permutations, "paper" the projection of logits from U[0, 1), "identity" near the
+            identity.
 
     Raises:
         ValueError: for an unknown `init` or sizes below 1.

@@ -32,6 +32,9 @@ Kind = Literal[
     "frozen-random",
 ]
 
+FREE = ("sinkhorn", "row-stochastic", "unconstrained")
+"""Kinds of network with free stacks, which may start anywhere."""
+
 
 @dataclass(frozen=True)
 class ImagesConfig:
@@ -115,6 +118,10 @@ class NetworkConfig:
         for name in ("width", "elements"):
             if getattr(self, name) < 1:
                 raise ValueError(f"network.{name} must be at least 1, got {getattr(self, name)}")
+        if self.init == "identity" and self.kind not in FREE:
+            raise ValueError(
+                f"network.init: {self.kind} cannot start at the identity, only {', '.join(FREE)}"
+            )
         if self.mask == "disk" and self.kind != "gcnn":
             raise ValueError(f"network.mask: only kind gcnn has a disk, got {self.kind}; use none")
         if self.weights == "published" and self.kind not in ("cnn", "gcnn", "sinkhorn"):

@@ -50,7 +50,10 @@ def dictionary(name: str, splits: Splits, law: Transform, seed: int, steps: int)
 
 
 def found(splits: Splits, law: Transform, seed: int, steps: int = JUDGE_STEPS) -> Action:
-    """The symmetries of the square that the paired held-out test finds; at least the identity."""
+    """The symmetries of the square that the paired held-out test finds; at least the identity.
+
+    Only the verdict "group" counts. Where there is none, the network has the identity alone.
+    """
     parts = (splits.train, splits.validation)
     pool = LabelledImages(
         torch.cat([part.images for part in parts]),

@@ -58,7 +58,8 @@ def run_images(config: ImageRun, folder: Path, root: Path | None) -> dict[str, A
     )
     stacks = net.stacks()
     write_atomically(folder / "stacks.safetensors", _tensors(net))
-    learned = sum(p.requires_grad for p in nn.ModuleList(stacks).parameters())
+    gates = {id(p) for stack in stacks if stack.gate for p in stack.gate.parameters()}
+    learned = any(id(p) not in gates for p in nn.ModuleList(stacks).parameters())
     return {
         **trained.validation(),
         "test_accuracy": {
@@ -99,7 +100,7 @@ def _recovery(stacks: list[Representation]) -> dict[str, Any]:
     metrics = [stack_metrics(lifting, C4.lift(side))]
     target = C4.regular(side)
     for R in hidden:
-        if R.shape[-1] == target.shape[-1] and not (R < 0).any():
+        if R.shape[-1] == target.shape[-1]:
             metrics.append(stack_metrics(align(R, target, len(C4)).R, target))
     return {"layers": metrics}
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import yaml
@@ -75,12 +75,15 @@ def jobs(
         "toy": BUDGETS[budget].toy_seeds,
         "cost": 1,
     }
+    # A changed row is another row, and has results of its own.
+    tag = hashlib.sha256(repr(sorted(changes)).encode()).hexdigest()[:6]
+    named = [replace(row, name=f"{row.name}-changed-{tag}") if changes else row for row in rows]
     every = [
         Job(row, seed, settings(row, budget, seed, changes))
-        for row in rows
+        for row in named
         for seed in range(1 if row.task == "cost" else seeds or own[row.task])
     ]
-    order = {id(row): i for i, row in enumerate(rows)}
+    order = {id(row): i for i, row in enumerate(named)}
     return sorted(every, key=lambda job: (job.row.tier, job.seed, order[id(job.row)]))
 
 
@@ -119,7 +122,8 @@ def _sized(task: Task, values: dict[str, Any], budget: BudgetName) -> dict[str, 
         optim = {"steps": steps[architecture], "batch_size": size.batch_size[architecture]}
         sizes: dict[str, Any] = {"network": {"width": width}, "images": {}}
         if size.limit is not None:
-            sizes["images"] = {"limit": size.limit, "test_limit": size.limit}
+            limit = min(size.limit, values.get("images", {}).get("limit") or size.limit)
+            sizes["images"] = {"limit": limit, "test_limit": size.limit}
             optim |= {"evaluations": 1, "validation_images": 64}
         # A row may say how long it is trained whatever the budget.
         sizes["optim"] = optim | values.get("optim", {}) if budget != "smoke" else optim
@@ -140,10 +144,21 @@ def _change(text: str) -> dict[str, Any]:
     if not equals or not path:
         raise ValueError(f"reproduce: expected setting=value, got {text!r}; for example optim.lr=1")
     *outer, last = path.strip().split(".")
-    nested: dict[str, Any] = {last: yaml.safe_load(value)}
+    try:
+        nested: dict[str, Any] = {last: _number(yaml.safe_load(value))}
+    except yaml.YAMLError as error:
+        raise ValueError(f"reproduce: the value in {text!r} is no YAML; quote it") from error
     for name in reversed(outer):
         nested = {name: nested}
     return nested
+
+
+def _number(value: Any) -> Any:
+    """The value, where YAML takes a number such as 1e-3 for text as that number."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _checked(row: Row, values: dict[str, Any]) -> RunConfig:

@@ -13,7 +13,7 @@ from symshare.reproduce.config import ImagesConfig
 __all__ = ["Protocol", "noisy", "protocol"]
 
 TRAINING, TEST = 12_000, 50_000
-"""Images of the parts "rotated-mnist", as Larochelle et al. (2007) made them."""
+"""Images of the parts "rotated-mnist", as many as Larochelle et al. (2007) had."""
 
 _PARTS_SEED, _FROZEN_SEED = 12_000, 12_001
 

@@ -26,7 +26,7 @@ class Row:
         title: how the table names it.
         task: what runs it.
         config: settings of the task at the paper's size.
-        cpu: what else differs at the `cpu` budget, beside the size.
+        cpu: what else differs at the budgets `cpu` and `smoke`, beside the size.
         tier: A the paper's rows and ours under one sound protocol, B the paper's under the
             published one, C ablations.
         paper: the paper's numbers: `parameters`, and by test `accuracy: [mean, spread]`.
@@ -70,7 +70,7 @@ def read_row(path: Path) -> Row:
         ValueError: for a file that is no row.
         OSError: for one that cannot be read.
     """
-    name = f"{path.parent.name}/{path.stem}"
+    name = f"{path.resolve().parent.name or 'own'}/{path.stem}"
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -113,9 +113,15 @@ def select(what: str, tiers: Iterable[Tier] = ("A", "B", "C")) -> list[Row]:
     >>> [row.title for row in select("toy-cube")]
     ['24 rotations of the cube']
     """
-    if what.endswith((".yaml", ".yml")):
-        return [read_row(Path(what))]
     rows = {row.name: row for study in STUDIES.values() for row in study.rows}
+    if what.endswith((".yaml", ".yml")):
+        own = read_row(Path(what))
+        if own.name in rows and Path(what).resolve() != (_ROWS / f"{own.name}.yaml").resolve():
+            raise ValueError(
+                f"{what}: {own.name} is a row of symshare; put the file into a folder of another "
+                "name"
+            )
+        return [own]
     if what in rows:
         return [rows[what]]
     chosen = {row.name: row for row in STUDIES[what].rows} if what in STUDIES else rows

@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from multiprocessing.process import BaseProcess
@@ -144,10 +144,12 @@ def reproduce(what: str, settings: Settings, tell: Tell = lambda step, value: No
                     record.add(job, found)
         waiting = [job for job in every if not record.has(job)]
         tell("start", (settings, len(every), len(waiting)))
-        failures, ran = _run_all(waiting, len(every), record, settings, tell)
-        record.write()
         page = folder / "results.md"
-        write_atomically(page, render(record.content()).encode())
+        try:
+            failures, ran = _run_all(waiting, len(every), record, settings, tell)
+        finally:
+            record.write()
+            write_atomically(page, render(record.content()).encode())
         figures = draw(folder, settings.form) if what in ("all", "figures") else ()
     outcome = Outcome(record.path, page, tuple(figures), tuple(failures), ran)
     tell("done", outcome)
@@ -162,9 +164,12 @@ def _run_all(
     spent: list[float] = []
     try:
         while queue or running:
-            while queue and len(running) < processes:
+            while queue and len(running) < processes and _may_start(queue[0], running.values()):
                 job = queue.pop(0)
-                running[job.key] = _Process.start(job, settings, threads)
+                alone = job.row.task == "cost"
+                running[job.key] = _Process.start(
+                    job, settings, threads * processes if alone else threads
+                )
                 done = total - len(queue) - len(running) - len(failures)
                 tell("begin", Progress(job, done, total))
             time.sleep(POLL)
@@ -189,6 +194,12 @@ def _run_all(
         for process in running.values():
             process.kill()
     return failures, ran
+
+
+def _may_start(job: Job, running: Iterable["_Process"]) -> bool:
+    """What measures time runs alone."""
+    tasks = [process.job.row.task for process in running]
+    return not tasks or "cost" not in (job.row.task, *tasks)
 
 
 @dataclass

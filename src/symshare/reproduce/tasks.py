@@ -28,9 +28,10 @@ def run(
         threads: of the CPU.
     """
     torch.set_num_threads(threads)
+    where = "cuda" if task == "images" and torch.cuda.is_available() else "cpu"
     return {
         **_RUN[task](config, folder, None if root is None else Path(root)),
-        "device": device_name(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
+        "device": device_name(torch.device(where)),
         "threads": threads,
         "torch": torch.__version__,
         "symshare": __version__,
