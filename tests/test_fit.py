@@ -123,6 +123,35 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
     assert table == (tmp_path / "whole/metrics.csv").read_text()
 
 
+def test_dropout_goes_on_where_it_stopped_and_differs_by_seed(tmp_path, monkeypatch):
+    data = load("digits", limit=200).train
+
+    def run(out, seed=0):
+        torch.manual_seed(0)
+        network = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.Dropout(0.5)
+        )
+        # Two calls in a row do not start from one state of torch's own stream.
+        torch.manual_seed(len(list(tmp_path.iterdir())))
+        state = torch.random.get_rng_state()
+        train(network, data, transform("none"), TINY, seed, out=tmp_path / out)
+        assert torch.equal(torch.random.get_rng_state(), state)
+        return network[1].weight.detach().clone()
+
+    whole, other = run("whole"), run("other", seed=1)
+    assert not torch.equal(whole, other)
+
+    def stop(self):
+        if self.current_epoch == 2:
+            raise RuntimeError("power cut")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Classifier, "on_train_epoch_end", stop)
+        with pytest.raises(RuntimeError, match="power cut"):
+            run("cut")
+    assert torch.equal(run("cut"), whole)
+
+
 def test_an_interrupt_is_a_keyboard_interrupt_and_leaves_the_handler(tmp_path, monkeypatch):
     handler = signal.getsignal(signal.SIGINT)
 
