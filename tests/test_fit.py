@@ -123,6 +123,14 @@ def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
     assert table == (tmp_path / "whole/metrics.csv").read_text()
 
 
+def test_a_run_that_was_cut_after_its_last_step_is_whole(tmp_path):
+    whole = fit(config(), tmp_path / "run")
+    (tmp_path / "run/result.json").unlink()
+    again = fit(config(), tmp_path / "run")
+    assert {**again, "seconds": 0} == {**whole, "seconds": 0}
+    assert "val_accuracy" in again
+
+
 def test_dropout_goes_on_where_it_stopped_and_differs_by_seed(tmp_path, monkeypatch):
     data = load("digits", limit=200).train
 

@@ -268,7 +268,7 @@ def test_a_setting_at_its_default_is_no_part_of_a_run():
         (("network.width=0",), r"table1/rotated-cnn.*: .*network.width must be at least 1, got 0"),
         (("images.test={}",), r"name at least one test"),
         (("images.noise=-1",), r"images.noise must be at least 0, got -1"),
-        (("images.holdout=train",), r"table1/rotated-cnn: .*holdout"),
+        (("images.holdout=train",), r"table1/rotated-cnn.*: .*holdout"),
         (("network.mask=disk",), r"network.mask: only kind gcnn has a disk, got cnn"),
         (
             ("network.kind=gated", "network.weights=published"),
@@ -304,12 +304,17 @@ def test_a_row_of_ones_own(tmp_path):
         ("", "expected a mapping"),
         ("titel: x", "expected the settings title, task"),
         ("config: {}", "expected the settings title, task"),
+        ("title: x\ntask: foo", "own/mine: task must be one of images, toy, cost, got 'foo'"),
+        ("title: x\ntier: 5", "own/mine: tier must be one of A, B, C, got 5"),
+        ("title: x\nconfig: [1]", r"own/mine: config must be a mapping, got \[1\]"),
+        ("title: x\ncpu:", "own/mine: cpu must be a mapping, got None"),
     ],
 )
-def test_a_file_that_is_no_row_is_refused(tmp_path, content, message):
-    path = tmp_path / "mine.yaml"
+def test_a_file_that_is_no_row_is_refused(tmp_path, content, message, unchecked):
+    path = tmp_path / "own" / "mine.yaml"
+    path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(ValueError, match=f"mine.yaml: {message}"):
+    with pytest.raises(ValueError, match=message):
         read_row(path)
 
 

@@ -1,6 +1,7 @@
 """Runs of studies: results, failures, interrupts, and what is not done twice."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -98,6 +99,60 @@ def test_a_result_that_was_not_yet_recorded_is_found(tmp_path):
     again = reproduce(row, settings(tmp_path))
     assert again.ran == 0
     assert results(again) == before
+
+
+@pytest.mark.parametrize("name", ["job.json", "result.json"])
+@pytest.mark.parametrize("content", ["", '{"digest": "of another run"}', "[1]"])
+def test_a_damaged_run_is_run_again(tmp_path, name, content):
+    row = write(tmp_path, "toy", TOY)
+    first = reproduce(row, settings(tmp_path))
+    before = results(first)
+    ((key, run),) = before.items()
+    first.results.unlink()
+    (first.results.parent / key / name).write_text(content)
+    if name == "job.json":
+        (first.results.parent / key / "result.json").unlink()
+    again = reproduce(row, settings(tmp_path))
+    assert again.ran == 1
+    assert {**results(again)[key], "seconds": 0} == {**run, "seconds": 0}
+
+
+def test_what_is_left_of_unknown_settings_is_not_continued(tmp_path, images):
+    row = write(tmp_path, "stripes", images_row(images))
+    first = reproduce(row, settings(tmp_path))
+    (key,) = results(first)
+    folder = first.results.parent / key
+    first.results.unlink()
+    for name in ("job.json", "result.json"):
+        (folder / name).unlink()
+    write(tmp_path, "stripes", images_row(images, lr=0.001))
+    again = reproduce(row, settings(tmp_path))
+    fresh = reproduce(row, settings(tmp_path, out=str(tmp_path / "fresh")))
+    assert results(again)[key]["val_loss"] == results(fresh)[key]["val_loss"]
+
+
+def test_a_run_that_cannot_start_is_reported(tmp_path):
+    row = write(tmp_path, "toy", TOY)
+    folder = tmp_path / "out/cpu" / tmp_path.name
+    folder.mkdir(parents=True)
+    (folder / "toy-seed0").write_text("a file")
+    outcome = reproduce(row, settings(tmp_path, seeds=2))
+    assert [failure.job.seed for failure in outcome.failures] == [0]
+    assert outcome.ran == 1
+
+
+def test_a_killed_run_is_reported(tmp_path, images, monkeypatch):
+    row = write(tmp_path, "stripes", images_row(images, steps=4000))
+
+    def kill(step, value):
+        if step == "begin":
+            pids = [p.pid for p in multiprocessing.active_children()]
+            wait_for(lambda: (tmp_path / f"out/cpu/{value.job.key}/log.txt").exists())
+            os.kill(max(pids), signal.SIGKILL)
+
+    outcome = reproduce(row, settings(tmp_path), kill)
+    (failure,) = outcome.failures
+    assert failure.reason == "killed by signal 9; was there too little memory?"
 
 
 def test_a_failure_is_reported_and_the_rest_carried_on(tmp_path, images):
@@ -203,6 +258,8 @@ def test_two_studies_do_not_share_a_folder(tmp_path, images):
     [
         ("{", "results.json is damaged"),
         ('{"schema": 1}', "results.json is damaged"),
+        ('{"schema": 1, "budget": "cpu", "runs": []}', "results.json is damaged"),
+        ('{"schema": 1, "budget": "cpu", "runs": {"a": {"seed": 1}}}', "results.json is damaged"),
         ('{"schema": 2, "budget": "cpu", "runs": {}}', "expected schema 1 .*got schema 2"),
         ('{"schema": 1, "budget": "paper", "runs": {}}', "got schema 1 and budget paper"),
     ],
@@ -218,7 +275,15 @@ def test_a_record_that_is_none_is_refused_and_kept(tmp_path, content, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"processes": 0}, "processes must be at least 1"), ({"seeds": 0}, "seeds must be at least")],
+    [
+        ({"processes": 0}, "processes must be at least 1"),
+        ({"seeds": 0}, "seeds must be at least"),
+        ({"root": "/no/such/folder"}, "data.root: there is no folder /no/such/folder"),
+        ({"changes": ("seed=7",)}, "'seed=7' would make it another run; use --seeds"),
+        ({"changes": ("task=toy-cube",)}, "'task=toy-cube' would make it another run"),
+        ({"changes": ("lr=.inf",)}, "toy-changed-.*: Out of range float values"),
+        ({"changes": ("steps=abc",)}, "toy-changed-.*: a setting is missing or of the wrong kind"),
+    ],
 )
 def test_wrong_numbers_are_refused(tmp_path, options, message):
     with pytest.raises(ValueError, match=message):

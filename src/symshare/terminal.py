@@ -162,7 +162,8 @@ class StudyNarrator:
         if outcome.failures:
             count = len(outcome.failures)
             self.console.print(
-                f"[red]{count} run{'s' * (count > 1)} failed[/]; the same command tries again"
+                f"[red]{count} run{'s' * (count > 1)} failed[/]; the same command tries again, "
+                "once what they name is put right"
             )
         for picture in outcome.figures:
             self.console.print(f"figure {escape(str(picture))}", soft_wrap=True)

@@ -5,11 +5,12 @@ import io
 import logging
 import signal
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -36,6 +37,7 @@ class Trained:
 
     classifier: Classifier
     trainer: pl.Trainer
+    table: "MetricsTable | None" = None
 
     def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N classes"]:
         """Outputs for raw images, in evaluation mode and without gradients."""
@@ -47,7 +49,10 @@ class Trained:
 
     def validation(self) -> dict[str, float]:
         """Loss and accuracy of the last evaluation on the validation part, if there was one."""
-        metrics = self.trainer.callback_metrics
+        metrics: Mapping[str, Any] = self.trainer.callback_metrics
+        if not metrics and self.table is not None and self.table.rows:
+            # Nothing was left to do: the run had been cut after its last step.
+            metrics = self.table.rows[-1]
         return {name: float(metrics[name]) for name in metrics if name.startswith("val_")}
 
     def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
@@ -93,10 +98,11 @@ def train(
         data, optim.batch_size, optim.epoch_steps, seed, lambda: classifier.current_epoch
     )
     callbacks: list[Callback] = [TQDMProgressBar()] if progress else []
-    resume = None
+    resume = table = None
     if out is not None:
+        table = MetricsTable(out / "metrics.csv")
         callbacks += [
-            MetricsTable(out / "metrics.csv"),
+            table,
             ModelCheckpoint(
                 out / "checkpoints",
                 filename="last",
@@ -125,7 +131,7 @@ def train(
         )
         with torch.random.fork_rng(devices=[]), _interruptible():
             trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
-    return Trained(classifier, trainer)
+    return Trained(classifier, trainer, table)
 
 
 def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:

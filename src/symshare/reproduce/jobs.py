@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import yaml
@@ -88,12 +89,32 @@ def jobs(
 
 
 def settings(row: Row, budget: BudgetName, seed: int, changes: tuple[str, ...] = ()) -> RunConfig:
-    """Checked settings of one run."""
-    values = merged(row.config, row.cpu if budget != "paper" else {})
-    values = merged(_sized(row.task, values, budget), {"seed": seed})
-    for change in changes:
-        values = merged(values, _change(change))
-    return _checked(row, values)
+    """Checked settings of one run.
+
+    Raises:
+        ValueError: for settings that are unknown or have no such value.
+    """
+    try:
+        values = merged(row.config, row.cpu if budget != "paper" else {})
+        values = merged(_sized(row.task, values, budget), {"seed": seed})
+        for change in changes:
+            values = merged(values, _change(change))
+        config = _RUN_OF[row.task](values)
+        json.dumps(asdict(config), allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"{row.name}: {error}") from error
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(
+            f"{row.name}: a setting is missing or of the wrong kind: {error!r}"
+        ) from error
+    return config
+
+
+_RUN_OF: dict[Task, Callable[[dict[str, Any]], RunConfig]] = {
+    "images": ImageRun.from_dict,
+    "toy": lambda values: toy_config(**values),
+    "cost": lambda values: LayerConfig(**values),
+}
 
 
 def _chosen(config: Any) -> dict[str, Any]:
@@ -141,6 +162,10 @@ def _change(text: str) -> dict[str, Any]:
     {'optim': {'lr': 0.001}}
     """
     path, equals, value = text.partition("=")
+    if path.strip() in ("seed", "task"):
+        raise ValueError(
+            f"reproduce: {text!r} would make it another run; use --seeds, or a row of your own"
+        )
     if not equals or not path:
         raise ValueError(f"reproduce: expected setting=value, got {text!r}; for example optim.lr=1")
     *outer, last = path.strip().split(".")
@@ -159,12 +184,3 @@ def _number(value: Any) -> Any:
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
-
-
-def _checked(row: Row, values: dict[str, Any]) -> RunConfig:
-    try:
-        if row.task == "images":
-            return ImageRun.from_dict(values)
-        return toy_config(**values) if row.task == "toy" else LayerConfig(**values)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{row.name}: {error}") from error

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from symshare.files import read_json, write_atomically
+from symshare.files import damaged, read_json, write_atomically
 from symshare.reproduce.budgets import BudgetName
 from symshare.reproduce.jobs import Job
 
 __all__ = ["SCHEMA", "Record"]
 
 SCHEMA = 1
+
+NEEDED = {"row", "seed", "settings", "digest", "device", "threads", "torch"}
+"""What every run has."""
 
 
 @dataclass
@@ -47,7 +50,12 @@ class Record:
                 f"{content['schema']} and budget {content['budget']}; choose another folder with "
                 "--out"
             )
-        return cls(path, budget, content["runs"])
+        runs = content["runs"]
+        if not isinstance(runs, dict) or not all(
+            isinstance(run, dict) and set(run) >= NEEDED for run in runs.values()
+        ):
+            raise ValueError(damaged(path))
+        return cls(path, budget, runs)
 
     def has(self, job: Job) -> bool:
         """Whether a run with these settings has a result."""

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -41,6 +41,20 @@ class Row:
     tier: Tier = "A"
     paper: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no row can have."""
+        for name in ("config", "cpu", "paper"):
+            if not isinstance(getattr(self, name), dict):
+                raise ValueError(
+                    f"{self.name}: {name} must be a mapping, got {getattr(self, name)!r}"
+                )
+        for name, allowed in (("task", get_args(Task)), ("tier", get_args(Tier))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{self.name}: {name} must be one of {', '.join(allowed)}, got "
+                    f"{getattr(self, name)!r}"
+                )
 
     @property
     def study(self) -> str:

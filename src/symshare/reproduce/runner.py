@@ -61,6 +61,8 @@ class Settings:
         """Refuse numbers that no study can have."""
         if self.processes is not None and self.processes < 1:
             raise ValueError(f"processes must be at least 1, got {self.processes}")
+        if self.root is not None and not Path(self.root).is_dir():
+            raise ValueError(f"data.root: there is no folder {self.root}")
 
     @property
     def folder(self) -> Path:
@@ -133,15 +135,15 @@ def reproduce(what: str, settings: Settings, tell: Tell = lambda step, value: No
         ValueError: for unknown names or settings, a damaged record, or a folder in use.
     """
     every = jobs(select(what, settings.tiers), settings.budget, settings.seeds, settings.changes)
+    if not every:
+        raise ValueError(f"reproduce: {what} has no row of the tiers {', '.join(settings.tiers)}")
     folder = settings.folder
     with _alone(folder):
         record = Record.read(folder / "results.json", settings.budget)
         for job in every:
-            result = folder / job.key / RESULT
-            if not record.has(job) and result.exists():
-                found = read_json(result, "digest")
-                if found["digest"] == job.digest:
-                    record.add(job, found)
+            found = _content(folder / job.key / RESULT, job.digest)
+            if found is not None and not record.has(job):
+                record.add(job, found)
         waiting = [job for job in every if not record.has(job)]
         tell("start", (settings, len(every), len(waiting)))
         page = folder / "results.md"
@@ -166,10 +168,13 @@ def _run_all(
         while queue or running:
             while queue and len(running) < processes and _may_start(queue[0], running.values()):
                 job = queue.pop(0)
-                alone = job.row.task == "cost"
-                running[job.key] = _Process.start(
-                    job, settings, threads * processes if alone else threads
-                )
+                cores = threads * processes if job.row.task == "cost" else threads
+                try:
+                    running[job.key] = _Process.start(job, settings, cores)
+                except OSError as error:
+                    failures.append(Failure(job, str(error), settings.folder / job.key / LOG))
+                    tell("fail", failures[-1])
+                    continue
                 done = total - len(queue) - len(running) - len(failures)
                 tell("begin", Progress(job, done, total))
             time.sleep(POLL)
@@ -236,13 +241,16 @@ class _Process:
         return self.folder / LOG
 
     def result(self) -> dict[str, Any] | None:
-        path = self.folder / RESULT
-        return read_json(path, "digest") if self.process.exitcode == 0 and path.exists() else None
+        if self.process.exitcode != 0:
+            return None
+        return _content(self.folder / RESULT, self.job.digest)
 
     def last_line(self) -> str:
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         lines = [line.strip() for line in text.split("\n") if line.strip()]
-        return lines[-1] if lines else f"exit code {self.process.exitcode}, no output"
+        code = self.process.exitcode or 0
+        killed = f"killed by signal {-code}; was there too little memory?"
+        return lines[-1] if lines else killed if code < 0 else f"exit code {code}, no output"
 
     def kill(self) -> None:
         self.process.kill()
@@ -274,11 +282,19 @@ def _start_server() -> None:
 
 
 def _empty_if_other(folder: Path, digest: str) -> None:
-    """Leave nothing of a run with other settings that a new one could continue from."""
-    job = folder / JOB
-    if job.exists() and read_json(job, "digest")["digest"] != digest:
+    """Leave nothing of a run with other or unknown settings that a new one could continue from."""
+    if folder.exists() and _content(folder / JOB, digest) is None:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
+
+
+def _content(path: Path, digest: str) -> dict[str, Any] | None:
+    """What a run left in a file; None where it is damaged or of other settings."""
+    try:
+        found = read_json(path, "digest")
+    except (ValueError, OSError):
+        return None
+    return found if found["digest"] == digest else None
 
 
 def _share(processes: int | None) -> tuple[int, int]:
@@ -303,7 +319,12 @@ def _root(root: str | None, job: Job) -> str | None:
 @contextmanager
 def _alone(folder: Path) -> Generator[None]:
     """Refuse a folder that another process is writing to."""
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"{folder} cannot be made ({error.strerror}); choose another folder with --out"
+        ) from error
     try:
         import fcntl
     except ImportError:  # not on Windows
