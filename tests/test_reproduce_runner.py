@@ -85,7 +85,7 @@ def test_other_settings_are_another_run(tmp_path):
     reproduce(row, settings(tmp_path))
     again = reproduce(row, settings(tmp_path, changes=("noise=0.2",)))
     assert again.ran == 1
-    kept, changed = results(again).values()
+    changed, kept = results(again).values()
     assert "noise" not in kept["settings"]
     assert changed["settings"]["noise"] == 0.2
     assert "changed" in again.page.read_text()
