@@ -128,7 +128,7 @@ def test_a_partial_set_has_zero_rows_where_a_product_leaves_it():
         (lambda: Sinkhorn(4, 9).on_kernel((5, 5)), "D=9 positions, but a kernel of size"),
         (lambda: Sinkhorn(4, 37).on_group((3, 3)), "no multiple of the 9 taps"),
         (lambda: Sinkhorn(0, 9), "at least 1, got group_size=0"),
-        (lambda: Sinkhorn(4, 9, init="rand"), "'sharp' or 'paper', got 'rand'"),
+        (lambda: Sinkhorn(4, 9, init="rand"), "'sharp', 'paper' or 'identity', got 'rand'"),
         (lambda: Fixed(C4)(), "no kernel size yet"),
         (lambda: Fixed(D4.lift(3)).on_kernel((5, 5)), "use positions=25"),
         (lambda: Fixed(C4).on_kernel((3, 5)), "rot90"),

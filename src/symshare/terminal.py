@@ -182,8 +182,8 @@ def _numbers(result: Mapping[str, Any]) -> str:
 def duration(seconds: float) -> str:
     """A time as a person says it.
 
-    >>> duration(42), duration(150), duration(9000)
-    ('42 s', '3 min', '2.5 h')
+    >>> duration(42.0), duration(130.0), duration(9000.0)
+    ('42 s', '2 min', '2.5 h')
     """
     if seconds < 90:
         return f"{seconds:.0f} s"

@@ -70,19 +70,15 @@ class Projection(Versioned):
         """Potentials to start from: new ones where the logits have changed since the last call."""
         if not self.moves:
             return self.potentials
-        logits = self.logits.detach()
-        if not adapts(logits):
-            # A gradient leaves plain row sums alone, so each column has another weight.
-            weights = torch.arange(logits.shape[-1], device=logits.device).cos()
-            now = (logits * weights.to(logits.dtype)).sum(-1)
+        # What an optimiser changes, it changes in every row: one of each matrix tells.
+        now = self.logits.detach()[:, 0]
+        if not adapts(now):
             changed = (now != self._seen).any()
             self._start.copy_(torch.where(changed, self.potentials, self._start))
             self._seen.copy_(now)
-        # Where the work adapts to the error, a start that is old costs time and no accuracy, so
-        # a look at some logits is enough.
-        elif not torch.equal(logits[:, 0], self._seen):
+        elif not torch.equal(now, self._seen):
             self._start.copy_(self.potentials)
-            self._seen.copy_(logits[:, 0])
+            self._seen.copy_(now)
         return self._start
 
     def end(self, potentials: Tensor) -> None:
