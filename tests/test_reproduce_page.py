@@ -118,6 +118,13 @@ def test_images_are_compared_with_as_many_images_only():
     assert line(text, "CNN-64, 12000 images")[3] == "**90.00**"
 
 
+def test_a_bar_in_a_name_ends_no_cell():
+    measured = {"contender": "ours", "measures": "time", "case": "|G| = 1", "unit": "s"}
+    measured |= {"median": 0.002, "iqr": 0.001, "n": 3}
+    text = page(content({**made("cost/layer", 0), "rows": [measured]}))
+    assert r"| ours | time | \|G\| = 1 | 2.00 ms | 1.00 | 3 |" in text
+
+
 def test_toys_show_the_worst_seed():
     toy = {"test_accuracy": 1.0, "sharpness": 0.9, "explained": 0.8, "seconds": 4.0}
     runs = [{**made("toy-cube/cube", s), **toy, "exact": e} for s, e in enumerate((1.0, 0.5))]

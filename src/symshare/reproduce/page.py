@@ -268,4 +268,5 @@ _TABLES: dict[str, Callable[[Sequence[Row], dict[str, Runs]], str]] = {
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rows = [head, ["---"] * len(head), *lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    cells = ([cell.replace("|", r"\|") for cell in row] for row in rows)
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
