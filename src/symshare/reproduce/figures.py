@@ -30,19 +30,24 @@ class Drawing(NamedTuple):
     figure: Callable[[], Any]
 
 
-def draw(folder: Path, form: PictureFormat) -> list[Path]:
+def draw(folder: Path, form: PictureFormat, again: bool) -> list[Path]:
     """Draw every figure whose runs are there, from their first seed.
 
     Args:
         folder: of the runs of one budget; figures go to `figures` inside.
         form: svg, pdf or png.
+        again: also those that are there already.
+
+    Returns:
+        The paths of all figures, drawn now or before.
     """
     from symshare.report.figures import save
 
     paths = []
     for drawing in _drawings(folder):
         path = folder / "figures" / f"{drawing.name}.{form}"
-        save(drawing.figure(), path)
+        if again or not path.exists():
+            save(drawing.figure(), path)
         paths.append(path)
     return paths
 

@@ -111,7 +111,7 @@ class Outcome:
     Attributes:
         results: path of `results.json`.
         page: path of `results.md`.
-        figures: drawn by this call.
+        figures: of the studies, where all of them or the figures were asked for.
         failures: runs that failed; the same command tries them again.
         ran: number of runs that this call finished.
     """
@@ -152,7 +152,7 @@ def reproduce(what: str, settings: Settings, tell: Tell = lambda step, value: No
         finally:
             record.write()
             write_atomically(page, render(record.content()).encode())
-        figures = draw(folder, settings.form) if what in ("all", "figures") else ()
+        figures = draw(folder, settings.form, again=ran > 0) if what in ("all", "figures") else ()
     outcome = Outcome(record.path, page, tuple(figures), tuple(failures), ran)
     tell("done", outcome)
     return outcome
