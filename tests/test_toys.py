@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from symshare import groups
+from symshare.data import stream
 from symshare.reproduce.toys.arrows import arrows
 from symshare.reproduce.toys.config import ToyConfig, toy_config
-from symshare.reproduce.toys.problem import labels, problem, sample, stream
+from symshare.reproduce.toys.problem import labels, problem, sample
 
 # Task: shape, elements, of which are permutations, of which occur.
 TASKS = {

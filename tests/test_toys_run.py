@@ -5,8 +5,9 @@ import torch
 from safetensors import safe_open
 
 from symshare import Fixed, GroupLinear, Sinkhorn
+from symshare.data import stream
 from symshare.reproduce.toys.config import toy_config
-from symshare.reproduce.toys.problem import labels, problem, sample, stream
+from symshare.reproduce.toys.problem import labels, problem, sample
 from symshare.reproduce.toys.run import _recovery, run_toy
 from symshare.reproduce.toys.training import predict, train
 

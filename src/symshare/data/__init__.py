@@ -1,6 +1,7 @@
 """Labelled images in three stratified parts, and the seeded transformations put on them."""
 
 from symshare.data.images import LabelledImages
+from symshare.data.seeds import stream
 from symshare.data.sources import load
 from symshare.data.splits import Splits, halves, sample, split
 from symshare.data.transforms import Transform, rotate, scale, transform
@@ -15,5 +16,6 @@ __all__ = [
     "sample",
     "scale",
     "split",
+    "stream",
     "transform",
 ]

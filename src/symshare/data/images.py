@@ -101,6 +101,17 @@ class LabelledImages:
         where = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
         return LabelledImages(self.images[where], self.labels[where], self.classes)
 
+    def joined(self, other: LabelledImages) -> LabelledImages:
+        """Return these images and then those of another part of the same data.
+
+        Example:
+            >>> data = LabelledImages(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 0]), ("a", "b"))
+            >>> data.subset([2]).joined(data).labels
+            tensor([0, 0, 1, 0])
+        """
+        images = torch.cat([self.images, other.images])
+        return LabelledImages(images, torch.cat([self.labels, other.labels]), self.classes)
+
     def to(self, device: torch.device | str) -> LabelledImages:
         """Return the same data with both tensors on `device`."""
         return LabelledImages(self.images.to(device), self.labels.to(device), self.classes)

@@ -4,7 +4,6 @@ import json
 import time
 from pathlib import Path
 
-import torch
 from safetensors.torch import save
 
 from symshare.data import LabelledImages, Splits, Transform, sample
@@ -21,11 +20,7 @@ __all__ = ["gather_evidence", "judge_pool", "propose_candidates", "write_example
 
 def judge_pool(splits: Splits, config: DiscoveryConfig) -> LabelledImages:
     """The images that may be proposed from and judged on: all but the test part, up to a limit."""
-    pool = LabelledImages(
-        torch.cat([splits.train.images, splits.validation.images]),
-        torch.cat([splits.train.labels, splits.validation.labels]),
-        splits.train.classes,
-    )
+    pool = splits.train.joined(splits.validation)
     return sample(pool, BUDGETS[config.budget].judge_images, config.seed)
 
 

@@ -1,6 +1,5 @@
 """The LightningModule: cross entropy, penalties, and two learning rates."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 import pytorch_lightning as pl
@@ -8,7 +7,7 @@ import torch
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import Tensor, nn
 
-from symshare.data import LabelledImages, Transform
+from symshare.data import LabelledImages, Transform, stream
 from symshare.fit.config import OptimConfig
 from symshare.fit.penalties import norm_as_printed, overlap
 from symshare.models import representation_parameters
@@ -50,7 +49,7 @@ class Batches:
         return self.count
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        generator = _generator("batches", self.seed, self.epoch())
+        generator = stream("batches", self.seed, self.epoch())
         passes = -(-self.size * self.count // len(self.data))
         order = torch.cat(
             [torch.randperm(len(self.data), generator=generator) for _ in range(passes)]
@@ -82,9 +81,9 @@ class Classifier(pl.LightningModule):
         return self.network(self.standardise(x))
 
     def on_train_epoch_start(self) -> None:
-        self.generator = _generator("transformations", self.seed, self.current_epoch)
+        self.generator = stream("transformations", self.seed, self.current_epoch)
         # Dropout draws from torch's own stream.
-        torch.manual_seed(_generator("dropout", self.seed, self.current_epoch).initial_seed())
+        torch.manual_seed(stream("dropout", self.seed, self.current_epoch).initial_seed())
 
     def training_step(self, batch: Sequence[Tensor]) -> Tensor:
         images, labels = batch
@@ -156,14 +155,3 @@ class Classifier(pl.LightningModule):
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
-
-
-def _generator(purpose: str, seed: int, epoch: int) -> torch.Generator:
-    """A stream of its own for every triple, so that a resumed run draws what the first one would.
-
-    >>> streams = [_generator("batches", 0, 1), _generator("batches", 1, 0)]
-    >>> len({torch.rand(1, generator=stream).item() for stream in streams})
-    2
-    """
-    digest = hashlib.sha256(repr((purpose, seed, epoch)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8]) >> 1)

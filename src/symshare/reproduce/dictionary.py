@@ -1,9 +1,7 @@
 """The elements that a network is given: a named group, or what is found in its training images."""
 
-import torch
-
 from symshare import groups
-from symshare.data import LabelledImages, Splits, Transform, sample
+from symshare.data import Splits, Transform, sample
 from symshare.fit.config import OptimConfig
 from symshare.fit.train import freeze
 from symshare.groups import Action
@@ -54,13 +52,7 @@ def found(splits: Splits, law: Transform, seed: int, steps: int = JUDGE_STEPS) -
 
     Only the verdict "group" counts. Where there is none, the network has the identity alone.
     """
-    parts = (splits.train, splits.validation)
-    pool = LabelledImages(
-        torch.cat([part.images for part in parts]),
-        torch.cat([part.labels for part in parts]),
-        splits.train.classes,
-    )
-    pool = sample(pool, JUDGE_IMAGES, seed)
+    pool = sample(splits.train.joined(splits.validation), JUDGE_IMAGES, seed)
     candidates = propose(freeze(pool, law, seed).images, seed=seed)
     action = candidates.action()
     optim = OptimConfig(steps=min(JUDGE_STEPS, steps), evaluations=1, lr=5e-3)

@@ -60,7 +60,7 @@ def protocol(config: ImagesConfig, root: Path | None, seed: int) -> Protocol:
     seen = as_it_is if config.frozen else law
     if config.holdout == "validation":
         return Protocol(splits, seen, splits.train, splits.validation, seen, tests)
-    training = _together(splits.train, splits.validation)
+    training = splits.train.joined(splits.validation)
     held_out = freeze(splits.test, next(iter(tests.values())), TEST_SEED)
     return Protocol(splits, seen, training, held_out, as_it_is, tests)
 
@@ -92,9 +92,9 @@ def _splits(config: ImagesConfig, law: Transform, root: Path | None, seed: int) 
     # One order of the images for all seeds, so that each is always in the same part and turned by
     # the same angle.
     loaded = load(config.source, root=root, seed=0)
-    pool, test = _together(loaded.train, loaded.validation), loaded.test
+    pool, test = loaded.train.joined(loaded.validation), loaded.test
     if config.parts == "rotated-mnist":
-        pool, test = _redrawn(_together(pool, test), config.source)
+        pool, test = _redrawn(pool.joined(test), config.source)
     if config.frozen:
         pool = freeze(pool, law, _FROZEN_SEED)
     return split(pool, test, name=config.source, seed=seed, limit=config.limit)
@@ -110,9 +110,3 @@ def _redrawn(every: LabelledImages, source: str) -> tuple[LabelledImages, Labell
     order = torch.randperm(len(every), generator=torch.Generator().manual_seed(_PARTS_SEED))
     pool, test = order[:TRAINING], order[TRAINING : TRAINING + TEST]
     return every.subset(pool), every.subset(test)
-
-
-def _together(one: LabelledImages, other: LabelledImages) -> LabelledImages:
-    return LabelledImages(
-        torch.cat([one.images, other.images]), torch.cat([one.labels, other.labels]), one.classes
-    )

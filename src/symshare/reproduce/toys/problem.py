@@ -1,6 +1,5 @@
 """The laws that toy data comes from."""
 
-import hashlib
 from dataclasses import dataclass
 
 import torch
@@ -8,10 +7,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from symshare import groups
+from symshare.data import stream
 from symshare.reproduce.toys.arrows import arrows
 from symshare.reproduce.toys.config import ToyConfig
 
-__all__ = ["Problem", "labels", "problem", "sample", "stream"]
+__all__ = ["Problem", "labels", "problem", "sample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,17 +105,6 @@ def sample(
 def labels(problem: Problem, c: Int[Tensor, " N"], g: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
     """Labels y as class indices: c * K + g where the label turns with the data, otherwise c."""
     return c * len(problem.truth) + g if problem.turns else c
-
-
-def stream(purpose: str, seed: int) -> torch.Generator:
-    """Random numbers of their own for every purpose and seed.
-
-    >>> streams = [stream("training", 0), stream("training", 1), stream("test", 0)]
-    >>> len({torch.rand(1, generator=stream).item() for stream in streams})
-    3
-    """
-    digest = hashlib.sha256(repr((purpose, seed)).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8]) >> 1)
 
 
 def _action(config: ToyConfig) -> groups.Action:

@@ -11,10 +11,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from symshare.analysis import match, nearest_permutation, vertex_gap
+from symshare.data import stream
 from symshare.files import write_atomically
 from symshare.layers import GroupLinear
 from symshare.reproduce.toys.config import ToyConfig
-from symshare.reproduce.toys.problem import Problem, labels, problem, sample, stream
+from symshare.reproduce.toys.problem import Problem, labels, problem, sample
 from symshare.reproduce.toys.training import predict, train
 
 __all__ = ["run_toy"]

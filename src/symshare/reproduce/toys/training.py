@@ -6,10 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symshare.data import stream
 from symshare.layers import GroupLinear
 from symshare.representations import Sinkhorn, shared
 from symshare.reproduce.toys.config import ToyConfig
-from symshare.reproduce.toys.problem import Problem, labels, sample, stream
+from symshare.reproduce.toys.problem import Problem, labels, sample
 from symshare.sinkhorn import entropies
 
 __all__ = ["kernels", "predict", "train"]
