@@ -4,10 +4,9 @@ import json as json_lines
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Literal
 
-from symshare.bench.config import LayerConfig, Plot, SinkhornConfig, StepConfig
+from symshare.bench.config import LayerConfig, SinkhornConfig, StepConfig, figure_path
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 from symshare.reproduce.budgets import BudgetName as StudyBudget
@@ -176,20 +175,18 @@ def bench_layer_command(json: bool = False, plot: str | None = None, **options: 
 
     Args:
         json: print one line of JSON for each number, the summary last.
-        plot: file to draw time and memory into, .svg or .png.
+        plot: file to draw time and memory into, .svg, .pdf or .png.
         options: those of LayerConfig.
     """
     config = LayerConfig(**options)
-    picture = None if plot is None else Plot(Path(plot))
+    picture = None if plot is None else figure_path(plot)
     from symshare.bench.layer import rows
 
     shown = _show(rows(config), json)
     if picture is not None:
-        from symshare.bench.panels import cost_panels
-        from symshare.files import write_atomically
-        from symshare.report.panels import draw
+        from symshare.report.figures import cost, save
 
-        write_atomically(picture.path, draw(cost_panels(shown), picture.form))
+        save(cost(shown), picture)
 
 
 def bench_step_command(

@@ -3,11 +3,8 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-__all__ = ["BenchConfig", "LayerConfig", "Plot", "SinkhornConfig", "StepConfig"]
-
-_FORMS: dict[str, Literal["svg", "png"]] = {".svg": "svg", ".png": "png"}
+__all__ = ["BenchConfig", "LayerConfig", "SinkhornConfig", "StepConfig", "figure_path"]
 
 
 @dataclass(frozen=True)
@@ -64,31 +61,25 @@ class StepConfig(BenchConfig):
     seconds: float = 40.0
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A file to draw into, refused before anything is measured if it cannot be.
+def figure_path(name: str) -> Path:
+    """Path of a figure, refused before anything is measured if it cannot be drawn.
 
-    Attributes:
-        path: ends in .svg or .png, in a folder that exists.
+    Args:
+        name: ends in .svg, .pdf or .png, in a folder that exists.
 
-    >>> Plot(Path("cost.SVG")).form
-    'svg'
+    Raises:
+        ValueError: saying what is wrong with it.
+
+    >>> figure_path("cost.SVG").name
+    'cost.SVG'
     """
-
-    path: Path
-
-    def __post_init__(self) -> None:
-        """Refuse what would fail only when everything is measured."""
-        if self.path.suffix.lower() not in _FORMS:
-            raise ValueError(f"plot must end in {' or '.join(_FORMS)}, got {self.path}")
-        if not self.path.parent.is_dir():
-            raise ValueError(f"plot: there is no folder {self.path.parent}; make it first")
-        if not os.access(self.path.parent, os.W_OK):
-            raise ValueError(f"plot: the folder {self.path.parent} cannot be written to")
-        if self.path.is_dir():
-            raise ValueError(f"plot: {self.path} is a folder; name a file")
-
-    @property
-    def form(self) -> Literal["svg", "png"]:
-        """Of the file, by its extension."""
-        return _FORMS[self.path.suffix.lower()]
+    path = Path(name)
+    if path.suffix.lower() not in (".svg", ".pdf", ".png"):
+        raise ValueError(f"plot must end in .svg, .pdf or .png, got {path}")
+    if not path.parent.is_dir():
+        raise ValueError(f"plot: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"plot: the folder {path.parent} cannot be written to")
+    if path.is_dir():
+        raise ValueError(f"plot: {path} is a folder; name a file")
+    return path
