@@ -1,8 +1,10 @@
 """Figures from the folders of finished runs."""
 
+import json
+
 import pytest
 
-from symshare.reproduce.figures import draw
+from symshare.reproduce.figures import _few_images, draw
 from symshare.reproduce.toys.config import toy_config
 from symshare.reproduce.toys.run import run_toy
 
@@ -35,3 +37,17 @@ def test_figures_are_kept_where_nothing_has_changed(folder):
 
 def test_nothing_is_drawn_of_nothing(tmp_path):
     assert draw(tmp_path, "png", again=True) == []
+
+
+def test_accuracy_against_the_number_of_images(tmp_path):
+    accuracies = {"images1000-cnn": [0.9], "images100-cnn": [0.5, 0.7], "images100-gcnn": [0.8]}
+    accuracies |= {"images300-cnn-changed-abcdef": [0.1], "once-cnn": [0.2]}
+    runs = {
+        f"{row}{seed}": {"row": f"ablations/{row}", "seed": seed, "test_accuracy": {"rotated": a}}
+        for row, values in accuracies.items()
+        for seed, a in enumerate(values)
+    }
+    expected = ([100, 1000], pytest.approx([60.0, 90.0]), pytest.approx([200**0.5, 0.0]))
+    assert _few_images(runs.values()) == {"CNN-64": expected}
+    (tmp_path / "results.json").write_text(json.dumps({"runs": runs}))
+    assert [path.name for path in draw(tmp_path, "svg", again=True)] == ["few-images.svg"]

@@ -165,3 +165,17 @@ def test_the_page_of_the_project_is_that_of_its_record():
     docs = Path(__file__).parents[1] / "docs"
     record = json.loads((docs / "results.json").read_text())
     assert (docs / "results.md").read_text() == page(record)
+
+
+def test_partial_toys_say_which_elements_they_tell():
+    toy = {"test_accuracy": 1.0, "exact": 1.0, "sharpness": 0.9, "explained": 0.8, "seconds": 4.0}
+    scores = {"average_precision": 0.75, "f1": 0.5, "total_variation": 0.25}
+    runs = [
+        {**made("toy-shift-half/shift-half", 0), **toy, "support": scores},
+        {**made("toy-cube/cube", 0), **toy, "support": None},
+    ]
+    said = [x for x in page(content(*runs)).split("\n") if x.startswith("Which elements")]
+    assert said == [
+        "Which elements the data holds, half of the shifts of a ring, in percent: average "
+        "precision 75.00, F1 50.00, total variation 25.00."
+    ]

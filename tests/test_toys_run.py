@@ -30,6 +30,7 @@ RESULT = {
     "elements",
     "sharpness",
     "explained",
+    "support",
     "parameters",
     "representation_parameters",
 }
@@ -133,6 +134,24 @@ def test_recovery_of_known_stacks(task):
     assert collapsed["exact_hits"] == 1
     reordered = _recovery(law, law.truth[[0, *range(2, K), 1]])
     assert (reordered["exact"] == 1.0) == (task == "toy-shift-invariant")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_support_tells_which_elements_occur_where_not_all_do(task):
+    law = problem(toy_config(task))
+    if law.occurs.all():
+        assert _recovery(law, law.truth)["support"] is None
+        return
+    # A stack of the elements that occur alone, and one of all that exist.
+    occurring = law.truth[law.occurs]
+    stack = law.truth.clone()
+    stack[~law.occurs] = law.truth[0]
+    assert _recovery(law, stack)["support"]["average_precision"] == pytest.approx(1)
+    assert _recovery(law, stack)["support"]["f1"] == pytest.approx(1)
+    share = len(occurring) / len(law.truth)
+    everything = _recovery(law, law.truth)["support"]
+    assert everything["average_precision"] == pytest.approx(share)
+    assert everything["total_variation"] == pytest.approx(1 - share)
 
 
 def test_interpolated_elements_are_what_is_explained_where_there_are_any():

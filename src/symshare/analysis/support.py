@@ -31,7 +31,8 @@ def support_scores(
 
     Elements are ranked by :math:`\bar c_k = \max_g c_{gk}`; those in the data are
     :math:`\{k : \mu_k > 0\}`. Average precision is :math:`\sum_i (r_i - r_{i-1}) p_i` over the
-    distinct values of :math:`\bar c`, equal ones taken together. The total variation is
+    distinct values of :math:`\bar c`, those that agree to six decimals taken together, as the
+    regression leaves no more of them. The total variation is
     :math:`\frac12 \sum_k |\frac1G \sum_g c_{gk} - \mu_k / \sum_j \mu_j|`.
 
     Where the data holds all elements, average precision is 1 for any coefficients.
@@ -59,7 +60,7 @@ def support_scores(
         )
     c = coefficients.detach().double().cpu()
     mu = measure.detach().double().cpu()
-    strength, held = c.amax(0), mu > 0
+    strength, held = c.amax(0).round(decimals=6), mu > 0
     called = strength >= 0.5
     return SupportScores(
         average_precision=_average_precision(strength, held),

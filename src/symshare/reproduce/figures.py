@@ -1,7 +1,8 @@
 """The paper's figures from finished runs."""
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -12,6 +13,9 @@ from symshare import groups
 from symshare.analysis import align, match, simplex_fit
 from symshare.files import open_tensors, read_json
 from symshare.reproduce.config import PictureFormat
+from symshare.reproduce.record import RESULTS
+from symshare.reproduce.rows import select
+from symshare.reproduce.statistics import Sample
 from symshare.reproduce.toys.config import Task
 from symshare.reproduce.worker import RESULT
 
@@ -20,7 +24,13 @@ __all__ = ["draw"]
 NETWORKS = ("rotated-sinkhorn", "rotated-sinkhorn-found", "rotated-kronecker")
 """Rows of Table 1 whose learned stacks are shown."""
 
+FEW_IMAGES = re.compile(r"ablations/images(\d+)-[a-z]+")
+"""Rows of the curve of accuracy against the number of images."""
+
 SAMPLES = 8
+
+
+Curve = tuple[list[float], list[float], list[float]]
 
 
 class Drawing(NamedTuple):
@@ -31,7 +41,7 @@ class Drawing(NamedTuple):
 
 
 def draw(folder: Path, form: PictureFormat, again: bool) -> list[Path]:
-    """Draw every figure whose runs are there, from their first seed.
+    """Draw every figure whose runs are there: stacks from the first seed, curves from all.
 
     Args:
         folder: of the runs of one budget; figures go to `figures` inside.
@@ -61,6 +71,14 @@ def _drawings(folder: Path) -> Iterator[Drawing]:
         run = folder / f"{task}/{task.removeprefix('toy-')}-seed0"
         if (run / "stack.safetensors").exists():
             yield from _of_toy(task, *_read(run / "stack.safetensors"))
+    results = folder / RESULTS
+    if results.exists():
+        series = _few_images(read_json(results, "runs")["runs"].values())
+        if series:
+            from symshare.report.figures import curves
+
+            labels = "images for training and validation", "test accuracy [%]"
+            yield Drawing("few-images", lambda: curves(series, *labels, log=True))
     cost = folder / "cost/layer-seed0" / RESULT
     if cost.exists():
         from symshare.report.figures import cost as panels
@@ -97,6 +115,24 @@ def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Ite
     yield Drawing(
         f"{name}-shift-twist", lambda: figures.shift_twist(target, stacks, C4.names, layers)
     )
+
+
+def _few_images(runs: Iterable[dict[str, Any]]) -> dict[str, Curve]:
+    """Numbers of images, mean accuracies and spreads, of models with two numbers at least."""
+    found: dict[str, dict[int, dict[int, float]]] = {}
+    for run in runs:
+        if few := FEW_IMAGES.fullmatch(run["row"]):
+            model, _ = select(run["row"])[0].title.rsplit(", ", 1)
+            (accuracy,) = run["test_accuracy"].values()
+            by_number = found.setdefault(model, {}).setdefault(int(few[1]), {})
+            by_number[run["seed"]] = 100 * accuracy
+    series: dict[str, Curve] = {}
+    for model, by_number in found.items():
+        samples = [Sample(by_number[number]) for number in sorted(by_number)]
+        means, spreads = [s.mean for s in samples], [s.spread or 0.0 for s in samples]
+        if len(samples) > 1:
+            series[model] = ([float(number) for number in sorted(by_number)], means, spreads)
+    return series
 
 
 def _order(index: Tensor) -> Tensor:

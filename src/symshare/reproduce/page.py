@@ -244,7 +244,20 @@ def _toys(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
         numbers = [over_seeds("test_accuracy"), exact, over_seeds("sharpness")]
         numbers += [over_seeds("explained"), str(len(found)), f"{seconds:.0f}"]
         lines.append([row.title, *numbers])
-    return f"{_table(head, lines)}\n\nThe identity is anchored and counts as exact."
+    text = f"{_table(head, lines)}\n\nThe identity is anchored and counts as exact."
+    partial = {row: [r for r in runs[row.name] if r.get("support")] for row in rows}
+    return "\n\n".join([text, *(_support(row, found) for row, found in partial.items() if found)])
+
+
+def _support(row: Row, found: Runs) -> str:
+    """Whether the stacks of a partial problem tell which elements the data holds."""
+    names = {"average_precision": "average precision", "f1": "F1"}
+    names |= {"total_variation": "total variation"}
+    scores = [
+        f"{name} {Sample({r['seed']: 100 * r['support'][key] for r in found})}"
+        for key, name in names.items()
+    ]
+    return f"Which elements the data holds, {row.title}, in percent: {', '.join(scores)}."
 
 
 def _cost(rows: Sequence[Row], runs: dict[str, Runs]) -> str:

@@ -9,7 +9,9 @@ from symshare.files import damaged, read_json, write_atomically
 from symshare.reproduce.budgets import BudgetName
 from symshare.reproduce.jobs import Job
 
-__all__ = ["SCHEMA", "Record"]
+__all__ = ["RESULTS", "SCHEMA", "Record"]
+
+RESULTS = "results.json"
 
 SCHEMA = 1
 

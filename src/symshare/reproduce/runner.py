@@ -1,28 +1,23 @@
 """Run the rows of studies: each run in a process of its own, none twice, failures reported."""
 
-import json
-import multiprocessing
 import os
-import shutil
-import signal
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from multiprocessing.process import BaseProcess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from symshare.files import read_json, write_atomically
+from symshare.files import write_atomically
 from symshare.reproduce.budgets import BudgetName
 from symshare.reproduce.config import PictureFormat, Tier
 from symshare.reproduce.figures import draw
 from symshare.reproduce.jobs import Job, jobs
 from symshare.reproduce.page import page as render
-from symshare.reproduce.record import Record
+from symshare.reproduce.processes import RunProcess, finished
+from symshare.reproduce.record import RESULTS, Record
 from symshare.reproduce.rows import select
-from symshare.reproduce.worker import JOB, LOG, PRELOAD, RESULT, work
+from symshare.reproduce.worker import LOG
 
 __all__ = ["Failure", "Outcome", "Progress", "Settings", "reproduce"]
 
@@ -139,9 +134,9 @@ def reproduce(what: str, settings: Settings, tell: Tell = lambda step, value: No
         raise ValueError(f"reproduce: {what} has no row of the tiers {', '.join(settings.tiers)}")
     folder = settings.folder
     with _alone(folder):
-        record = Record.read(folder / "results.json", settings.budget)
+        record = Record.read(folder / RESULTS, settings.budget)
         for job in every:
-            found = _content(folder / job.key / RESULT, job.digest)
+            found = finished(folder / job.key, job)
             if found is not None and not record.has(job):
                 record.add(job, found)
         waiting = [job for job in every if not record.has(job)]
@@ -170,7 +165,9 @@ def _run_all(
                 job = queue.pop(0)
                 cores = threads * processes if job.row.task == "cost" else threads
                 try:
-                    running[job.key] = _Process.start(job, settings, cores)
+                    running[job.key] = RunProcess.start(
+                        job, settings.folder / job.key, settings.root, cores
+                    )
                 except OSError as error:
                     failures.append(Failure(job, str(error), settings.folder / job.key / LOG))
                     tell("fail", failures[-1])
@@ -201,100 +198,10 @@ def _run_all(
     return failures, ran
 
 
-def _may_start(job: Job, running: Iterable["_Process"]) -> bool:
+def _may_start(job: Job, running: Iterable[RunProcess]) -> bool:
     """What measures time runs alone."""
     tasks = [process.job.row.task for process in running]
     return not tasks or "cost" not in (job.row.task, *tasks)
-
-
-@dataclass
-class _Process:
-    """A run in a process of its own."""
-
-    job: Job
-    folder: Path
-    process: BaseProcess
-    started: float
-
-    @classmethod
-    def start(cls, job: Job, settings: Settings, threads: int) -> "_Process":
-        folder = settings.folder / job.key
-        content = {
-            "task": job.row.task,
-            "config": asdict(job.config),
-            "root": _root(settings.root, job),
-            "threads": threads,
-            "digest": job.digest,
-        }
-        _empty_if_other(folder, job.digest)
-        write_atomically(folder / JOB, json.dumps(content, indent=1).encode())
-        process = _context().Process(target=work, args=(folder,))
-        process.start()
-        return cls(job, folder, process, time.monotonic())
-
-    @property
-    def running(self) -> bool:
-        return self.process.is_alive()
-
-    @property
-    def log(self) -> Path:
-        return self.folder / LOG
-
-    def result(self) -> dict[str, Any] | None:
-        if self.process.exitcode != 0:
-            return None
-        return _content(self.folder / RESULT, self.job.digest)
-
-    def last_line(self) -> str:
-        text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        lines = [line.strip() for line in text.split("\n") if line.strip()]
-        code = self.process.exitcode or 0
-        killed = f"killed by signal {-code}; was there too little memory?"
-        return lines[-1] if lines else killed if code < 0 else f"exit code {code}, no output"
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.join()
-
-
-def _context() -> Any:
-    """Processes that start with everything imported, where the system can do that."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    _start_server()
-    return context
-
-
-def _start_server() -> None:
-    """Start the process that runs are forked from, out of reach of the terminal's interrupts."""
-    from multiprocessing.forkserver import ensure_running
-
-    if threading.current_thread() is not threading.main_thread():
-        ensure_running()
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        ensure_running()
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _empty_if_other(folder: Path, digest: str) -> None:
-    """Leave nothing of a run with other or unknown settings that a new one could continue from."""
-    if folder.exists() and _content(folder / JOB, digest) is None:
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def _content(path: Path, digest: str) -> dict[str, Any] | None:
-    """What a run left in a file; None where it is damaged or of other settings."""
-    try:
-        found = read_json(path, "digest")
-    except (ValueError, OSError):
-        return None
-    return found if found["digest"] == digest else None
 
 
 def _share(processes: int | None) -> tuple[int, int]:
@@ -306,14 +213,6 @@ def _share(processes: int | None) -> tuple[int, int]:
 
         processes = 1 if torch.cuda.is_available() else cores
     return processes, max(1, cores // processes)
-
-
-def _root(root: str | None, job: Job) -> str | None:
-    """Folder of the run's own data: one of that name inside the root, or the root itself."""
-    if root is None or job.row.task != "images":
-        return None
-    inside = Path(root) / asdict(job.config)["images"]["source"]
-    return str((inside if inside.is_dir() else Path(root)).resolve())
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from safetensors.torch import save
 from torch import Tensor
 
-from symshare.analysis import match, nearest_permutation, vertex_gap
+from symshare.analysis import match, nearest_permutation, simplex_fit, support_scores, vertex_gap
 from symshare.data import stream
 from symshare.files import write_atomically
 from symshare.layers import GroupLinear
@@ -34,8 +34,8 @@ def run_toy(config: ToyConfig, folder: Path) -> dict[str, Any]:
     (`symshare.analysis.match`), and recovery means that the *set* is right. Nothing forces it
     to be: the loss needs the kernels R_g theta_c to be the data, no more.
 
-    Elements that do not occur in the data have no part in any number here. Where the label turns,
-    their matrices stay where they started.
+    Elements that do not occur in the data have no part in any number but `support`. Where the label
+    turns, their matrices stay where they started.
 
     Args:
         config: what to run.
@@ -56,6 +56,8 @@ def run_toy(config: ToyConfig, folder: Path) -> dict[str, Any]:
         - `explained`: mean of E_g = 1 - |R_g - truth_g|^2 / |R_g - J/D|^2, with J/D the average
           over positions: over the interpolated elements that occur or, where none does, over all
           that occur. 1 is perfect, and below 0 the average is nearer than the truth;
+        - `support`: `symshare.analysis.support_scores` of the whole stack, which say whether it
+          tells the elements that occur from the others; None where all occur;
         - `parameters` of the base weights and `representation_parameters`, the logits.
 
     Raises:
@@ -95,7 +97,12 @@ def _recovery(law: Problem, R: Float[Tensor, "G D D"]) -> dict[str, Any]:
         "exact": right[exact].double().mean().item(),
         "sharpness": 1 - vertex_gap(learned).double().mean().item(),
         "explained": explained[exact if exact.all() else ~exact].double().mean().item(),
+        "support": None if law.occurs.all() else _support(law, R),
     }
+
+
+def _support(law: Problem, R: Float[Tensor, "G D D"]) -> dict[str, float]:
+    return support_scores(simplex_fit(R, law.truth).coefficients, law.mu)._asdict()
 
 
 def _assigned(R: Float[Tensor, "G D D"], truth: Float[Tensor, "K D D"]) -> Int[Tensor, " K"]:
