@@ -35,6 +35,14 @@ BAD = {
     "bad periodic": (["discover", "digits", "--periodic", "[X]"], "periodic"),
     "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
     "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
+    "steps that are no number": (["fit", "--optim.steps", "x"], "optim.steps: expected int, got x"),
+    "seeds that are no number": (
+        ["reproduce", "table1", "--seeds", "x"],
+        "seeds: expected int or null, got x; see symshare reproduce --help",
+    ),
+    "bad tiers": (["reproduce", "table1", "--tiers", "[D]"], "tiers"),
+    "no source": (["discover"], "source"),
+    "no command": (["discuver"], "discover"),
     "bad element": (["fit", "--model.kind", "gcnn", "--model.elements", "[rot45]"], "rot45"),
     "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
     "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
@@ -51,7 +59,8 @@ def test_bad_input_ends_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, ca
     assert end.value.code == 2
     errors = capsys.readouterr().err
     assert message in errors
-    assert "Traceback" not in errors
+    assert errors.startswith("symshare: error: ")
+    assert errors.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 

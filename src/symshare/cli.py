@@ -2,9 +2,10 @@
 
 import json as json_lines
 import os
+import re
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from symshare.bench.config import LayerConfig, SinkhornConfig, StepConfig, figure_path
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
@@ -22,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     from jsonargparse import ArgumentParser, auto_cli
 
     class Parser(ArgumentParser):
-        """A truth value may stand alone: `--json` means `--json true`; `what` needs no dashes."""
+        """Truth values may stand alone, as in `--json`; `what` needs no dashes; short errors."""
 
         def add_argument(self, *args: Any, **kwargs: Any) -> Any:
             if args == ("--what",):
@@ -31,6 +32,12 @@ def main(arguments: list[str] | None = None) -> None:
             if action is not None and kwargs.get("type") is bool:
                 action.nargs, action.const = "?", True
             return action
+
+        def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+            command = getattr(ex, "subcommand_parser", None) or self
+            help = f"see {command.prog.replace(' [options]', '')} --help"
+            print(f"symshare: error: {_one_line(message)}; {help}", file=sys.stderr)
+            sys.exit(2)
 
     bench: dict[str, Any] = {
         "_help": "Measure what the projection, a layer and a training step cost.",
@@ -63,6 +70,30 @@ def main(arguments: list[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         print(f"symshare: error: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def _one_line(message: str) -> str:
+    """An error of jsonargparse in the words of our own.
+
+    >>> _one_line('''Parser key "optim.steps":
+    ...   Expected a <class 'int'>. Got value: abc''')
+    'optim.steps: expected int, got abc'
+    """
+    said = " ".join(message.split())
+    for pattern, words in _WORDS.items():
+        said = re.sub(pattern, words, said)
+    return said
+
+
+_WORDS = {
+    r"<class '(\w+)'>": r"\1",
+    r"\bNoneType\b": "null",
+    r'Parser key "([\w.]+)":': r"\1:",
+    r"Does not validate .* Subtypes: \[(\w+), (\w+)\] .* Given value: ": r"expected \1 or \2, got ",
+    r"Expected a typing\.Literal\[(.*)\]\. Got value: ": r"expected one of \1, got ",
+    r"Expected an? (.*)\. Got value: ": r"expected \1, got ",
+}
+"""What jsonargparse says, and what we say."""
 
 
 def discover_command(
