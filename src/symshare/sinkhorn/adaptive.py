@@ -107,8 +107,9 @@ def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
         a = _eliminate(A * u.mT * v, rows, short)
     else:
         square = v * v
+        diagonal = rows - square @ (A * A).mT * (u * u)
         a = _conjugate_gradients(
-            lambda x: x * rows - (x * u @ A) * square @ A.mT * u, short, tolerance=1e-3
+            lambda x: x * rows - (x * u @ A) * square @ A.mT * u, diagonal, short, tolerance=1e-3
         )
     # Far from the solution a full step overshoots.
     size = _size(a)
@@ -150,7 +151,8 @@ def _weighted(G: Array | None, H: Array | None, M: Array, R: Array) -> Array:
 def _cancel(GR: Array, R: Array) -> None:
     """Take away a column and a row, each times R, so that rows and columns sum to zero."""
     D, ones = R.shape[-1], np.ones_like(R[:, :1])
-    sharp = _inner(R, R).max() > SHARP * D
+    squares = np.vecdot(R, R)[:, None]
+    sharp = squares.sum(-1).max() > SHARP * D
     tolerance = float(np.finfo(R.dtype).eps) ** (0.45 if sharp else 0.7)
     rows = ones @ R.mT
     for _ in range(1 + sharp):
@@ -159,7 +161,9 @@ def _cancel(GR: Array, R: Array) -> None:
         if D <= DIRECT:
             a = _eliminate(R, rows, right)
         else:
-            a = _conjugate_gradients(lambda x: x * rows - x @ R @ R.mT, right, tolerance)
+            a = _conjugate_gradients(
+                lambda x: x * rows - x @ R @ R.mT, rows - squares, right, tolerance
+            )
         _add_product(GR, a.mT, R, out=GR)
         _add_product(GR, -(q + a @ R), R, out=GR)
 
@@ -187,13 +191,15 @@ def _gesv(dtype: np.dtype) -> Callable:
 
 
 def _conjugate_gradients(
-    image_of: Callable[[Array], Array], right: Array, tolerance: float
+    image_of: Callable[[Array], Array], diagonal: Array, right: Array, tolerance: float
 ) -> Array:
-    """Solve for a whose image is right, but for a constant."""
+    """Solve for a whose image is right, but for a constant, with the diagonal as preconditioner."""
     noise = 8 * np.finfo(right.dtype).eps
+    weights = 1 / np.maximum(diagonal, noise)
     residual = right - right.mean(-1, keepdims=True)
-    direction, a = residual, np.zeros_like(residual)
-    squared = residual @ residual.mT
+    direction = weights * residual
+    a = np.zeros_like(residual)
+    squared = residual @ direction.mT
     goal = tolerance**2 * squared
     active = squared > goal
     for _ in range(ITERATIONS):
@@ -205,9 +211,10 @@ def _conjugate_gradients(
         length = np.where(active, squared / curvature, 0)
         a += length * direction
         residual = residual - length * image
-        before, squared = squared, residual @ residual.mT
+        scaled = weights * residual
+        before, squared = squared, residual @ scaled.mT
         active &= squared > goal
-        direction = residual + np.where(active, squared / before, 0) * direction
+        direction = scaled + np.where(active, squared / before, 0) * direction
     return a
 
 

@@ -15,7 +15,8 @@ def solve(
 
     by the Schur complement :math:`S = I - R^\top \mathrm{diag}(1/r) R`. It is symmetric, its
     null space is the constants, and for r = 1 its other eigenvalues are :math:`1 - \sigma_i^2`.
-    The solution is unique up to adding a constant to b and taking it from a.
+    The solution is unique up to adding a constant to b and taking it from a. The preconditioner is
+    the diagonal of S: near permutations S is almost diagonal, and its entries differ widely.
 
     A matrix that has converged is frozen, and so is one whose product with S is down to
     rounding: in float32 the iteration diverges if it goes on.
@@ -34,10 +35,11 @@ def solve(
     p = p / rows
     residual = q - times(p, R)
     residual = residual - residual.mean(-1, keepdim=True)
-    direction, b = residual, torch.zeros_like(residual)
-    squared = dot(residual, residual)
-    goal = tolerance**2 * squared
     noise, tiny = 8 * torch.finfo(R.dtype).eps, torch.finfo(R.dtype).tiny
+    weights = (1 - times(rows.reciprocal(), R.square())).clamp_min(noise).reciprocal()
+    direction, b = weights * residual, torch.zeros_like(residual)
+    squared = dot(residual, direction)
+    goal = tolerance**2 * squared
     active = squared > goal
     for _ in range(steps):
         image = direction - times(times(direction, R.mT) / rows, R)
@@ -46,9 +48,10 @@ def solve(
         length = torch.where(active, squared / curvature, 0)
         b = torch.addcmul(b, length, direction)
         residual = torch.addcmul(residual, length, image, value=-1)
-        before, squared = squared, dot(residual, residual)
+        scaled = weights * residual
+        before, squared = squared, dot(residual, scaled)
         active = active & (squared > goal)
-        direction = torch.addcmul(residual, squared / before.clamp_min(tiny), direction)
+        direction = torch.addcmul(scaled, squared / before.clamp_min(tiny), direction)
     return p - times(b, R.mT) / rows, b
 
 

@@ -88,8 +88,10 @@ class _Projection(torch.autograd.Function):
         batch, D = M.shape[:-2], M.shape[-1]
         if M.numel() == 0:
             return torch.zeros_like(M), M.new_zeros(batch), torch.zeros_like(start)
-        logits = M.reshape(-1, D, D)
-        R, g, entropy = _scale(logits, start.reshape(-1, D), schedule)
+        if len(batch) == 1:
+            R, g, entropy = _scale(M, start, schedule)
+            return R, entropy, g
+        R, g, entropy = _scale(M.reshape(-1, D, D), start.reshape(-1, D), schedule)
         return R.view(M.shape), entropy.view(batch), g.view(start.shape)
 
     @staticmethod
@@ -175,17 +177,15 @@ def _scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
 def _adjoint(G: Tensor | None, H: Tensor | None, M: Tensor, R: Tensor) -> Tensor:
     if R.numel() == 0:
         return torch.zeros_like(R)
-    D = R.shape[-1]
-    cotangents = (
-        None if G is None else G.reshape(-1, D, D),
-        None if H is None else H.reshape(-1),
-        M.reshape(-1, D, D),
-        R.reshape(-1, D, D),
-    )
+    if R.ndim != 3:
+        matrices = (-1, *R.shape[-2:])
+        G = None if G is None else G.reshape(matrices)
+        H = None if H is None else H.reshape(-1)
+        return _adjoint(G, H, M.reshape(matrices), R.reshape(matrices)).view(R.shape)
     if adapts(R):
-        return adaptive.adjoint(*cotangents).view(R.shape)
+        return adaptive.adjoint(G, H, M, R)
     with full_precision(R):
-        return scaling.adjoint(*cotangents).view(R.shape)
+        return scaling.adjoint(G, H, M, R)
 
 
 def _batched(x: Tensor, dim: int | None, size: int) -> Tensor:
