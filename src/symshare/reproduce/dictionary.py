@@ -1,18 +1,11 @@
-"""The elements that a network is given: a named group, or what is found in its training images."""
+"""Known elements that a network is given, by name."""
+
+from collections.abc import Sequence
 
 from symshare import groups
-from symshare.data import Splits, Transform, sample
-from symshare.fit.config import OptimConfig
-from symshare.fit.train import freeze
-from symshare.groups import Action
-from symshare.judge import decide, gather
-from symshare.propose import propose
+from symshare.groups import Action, generated
 
-__all__ = ["dictionary", "found"]
-
-JUDGE_IMAGES = 8000
-JUDGE_STEPS = 600
-"""As the quick budget of `symshare discover`."""
+__all__ = ["closed", "named"]
 
 _NAMED = {
     "C1": lambda: groups.rotations(1),
@@ -25,21 +18,15 @@ _NAMED = {
 }
 
 
-def dictionary(name: str, splits: Splits, law: Transform, seed: int, steps: int) -> Action:
-    """The named elements, or with "found" those of the data.
-
-    Args:
-        name: a group, or "found".
-        splits: where to look; the test part is not read.
-        law: transformation of the training images.
-        seed: of the search.
-        steps: most optimiser steps of each judging network.
+def named(name: str) -> Action:
+    """The elements of a group.
 
     Raises:
         ValueError: for a name that is not known.
+
+    >>> named("C2")
+    GroupAction(id, rot180)
     """
-    if name == "found":
-        return found(splits, law, seed, steps)
     if name not in _NAMED:
         raise ValueError(
             f"network.group: expected one of {', '.join(_NAMED)} or found, got {name!r}"
@@ -47,16 +34,14 @@ def dictionary(name: str, splits: Splits, law: Transform, seed: int, steps: int)
     return _NAMED[name]()
 
 
-def found(splits: Splits, law: Transform, seed: int, steps: int = JUDGE_STEPS) -> Action:
-    """The symmetries of the square that the paired held-out test finds; at least the identity.
+def closed(names: Sequence[str]) -> Action:
+    """The group that the named symmetries of the square generate; others are passed over.
 
-    Only the verdict "group" counts. Where there is none, the network has the identity alone.
+    >>> closed(["rot90", "warp"])
+    GroupAction(id, rot90, rot180, rot270)
     """
-    pool = sample(splits.train.joined(splits.validation), JUDGE_IMAGES, seed)
-    candidates = propose(freeze(pool, law, seed).images, seed=seed)
-    action = candidates.action()
-    optim = OptimConfig(steps=min(JUDGE_STEPS, steps), evaluations=1, lr=5e-3)
-    permutations = action.permutation(candidates.shape)[1:]
-    verdict = decide(gather(pool, law, permutations, optim, seed), action, candidates.residuals)
     square = groups.dihedral(4)
-    return square.subset([name for name in verdict.found if name in square.names])
+    known = [square.names.index(name) for name in names if name in square.names]
+    table = square.table.tolist()
+    members = generated(known, lambda g, h: table[g][h])
+    return square.subset([square.names[g] for g in members])

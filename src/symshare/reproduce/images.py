@@ -17,11 +17,12 @@ from symshare.groups import Action
 from symshare.models import GroupNetwork
 from symshare.representations import Representation
 from symshare.reproduce.config import ImageRun
-from symshare.reproduce.dictionary import dictionary
+from symshare.reproduce.dictionary import closed, named
+from symshare.reproduce.finding import find, once
 from symshare.reproduce.networks import network
 from symshare.reproduce.protocol import protocol
 
-__all__ = ["build", "run_images"]
+__all__ = ["build", "elements", "run_images"]
 
 WITH_DICTIONARY = ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near")
 
@@ -29,7 +30,9 @@ HIDDEN_ELEMENTS = 8
 """Largest number of elements whose orders are compared."""
 
 
-def run_images(config: ImageRun, folder: Path, root: Path | None) -> dict[str, Any]:
+def run_images(
+    config: ImageRun, folder: Path, root: Path | None, findings: Path | None = None
+) -> dict[str, Any]:
     """Train and test one network.
 
     An interrupted run continues from its last checkpoint and ends with the same numbers.
@@ -38,14 +41,16 @@ def run_images(config: ImageRun, folder: Path, root: Path | None) -> dict[str, A
         config: what to run.
         folder: for checkpoints, `metrics.csv` and `stacks.safetensors`.
         root: folder of the images.
+        findings: folder of what is found in the images, which several runs share.
 
     Returns:
-        Accuracies by test, loss and accuracy of the last evaluation, parameters, and where the
-        network has learned stacks, their metrics beside C4.
+        Accuracies by test, loss and accuracy of the last evaluation, parameters, seconds with
+        those of the search, and where the network has learned stacks, their metrics beside C4.
     """
-    start = time.perf_counter()
     seen = protocol(config.images, root, config.seed)
-    net, action = build(config, seen.splits, seen.law)
+    action, searched = elements(config, seen.splits, seen.law, findings)
+    start = time.perf_counter()
+    net = build(config, action, seen.splits)
     trained = train(
         net,
         seen.training,
@@ -71,19 +76,33 @@ def run_images(config: ImageRun, folder: Path, root: Path | None) -> dict[str, A
         "parameters": net.free_parameters(),
         "representation_parameters": net.representation_parameters(),
         "recovery": _recovery(stacks) if learned else None,
-        "seconds": round(time.perf_counter() - start, 1),
+        "seconds": round(searched + time.perf_counter() - start, 1),
     }
 
 
-def build(config: ImageRun, splits: Splits, law: Transform) -> tuple[GroupNetwork, Action]:
-    """The network of a run, and its elements or dictionary."""
+def elements(
+    config: ImageRun, splits: Splits, law: Transform, findings: Path | None
+) -> tuple[Action, float]:
+    """Elements or dictionary of a run's network, and the seconds that it took to find them.
+
+    Elements that hold in part count for a network that can use a part.
+    """
     chosen = config.network
-    action: Action = groups.rotations(1)
-    if chosen.kind in WITH_DICTIONARY:
-        action = dictionary(chosen.group, splits, law, config.seed, config.optim.steps)
+    if chosen.kind not in WITH_DICTIONARY:
+        return groups.rotations(1), 0.0
+    if chosen.group != "found":
+        return named(chosen.group), 0.0
+    seed, steps = config.seed, config.optim.steps
+    finding = once(findings, config, lambda: find(splits, law, seed, steps))
+    names = finding.found or (finding.partial if chosen.kind == "gated" else ())
+    return closed(names), finding.seconds
+
+
+def build(config: ImageRun, action: Action, splits: Splits) -> GroupNetwork:
+    """The network of a run, on these elements."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        return network(chosen, action, splits.train), action
+        return network(config.network, action, splits.train)
 
 
 def _recovery(stacks: list[Representation]) -> dict[str, Any]:

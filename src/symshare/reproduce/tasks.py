@@ -41,7 +41,8 @@ def run(
 def _images(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
     from symshare.reproduce.images import run_images
 
-    return run_images(ImageRun.from_dict(config), folder, root)
+    findings = folder.parents[1] / "found"
+    return run_images(ImageRun.from_dict(config), folder, root, findings)
 
 
 def _toy(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
