@@ -179,3 +179,10 @@ def test_partial_toys_say_which_elements_they_tell():
         "Which elements the data holds, half of the shifts of a ring, in percent: average "
         "precision 75.00, F1 50.00, total variation 25.00."
     ]
+
+
+def test_a_row_that_found_nothing_says_so():
+    name = "table1/scaled-kronecker"
+    assert "found no group" in page(content(run(name, 0, 0.9)))
+    assert "found no group" not in page(content(run(name, 0, 0.9, elements=4)))
+    assert "found no group" not in page(content(run("table1/scaled-cnn", 0, 0.9)))

@@ -30,6 +30,11 @@ PUBLISHED = (
 )
 """What tier B is."""
 
+NOTHING_FOUND = (
+    "Rows with what discover finds and 1 element: it found no group, so the network has the "
+    "identity alone and is a plain CNN."
+)
+
 
 def page(content: dict[str, Any]) -> str:
     """The page of a record.
@@ -162,6 +167,9 @@ def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: dict[str, Runs]
         line += [str(row.paper.get("parameters", "")), str(len(found)), f"{seconds:.0f}"]
         lines.append(line)
     text = _table(head, lines)
+    searched = [row for row in rows if row.config["network"].get("group") == "found"]
+    if any(run["elements"] == 1 for row in searched for run in runs[row.name]):
+        text += f"\n\n{NOTHING_FOUND}"
     learned = [row for row in rows if runs[row.name][0].get("recovery")]
     return f"{text}\n\n{_recovery(learned, runs)}" if learned else text
 
