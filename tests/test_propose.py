@@ -10,7 +10,7 @@ import torch
 
 from symshare import groups
 from symshare.propose import Candidates, Moments, automorphisms, estimate, propose, residual
-from symshare.propose.candidates import _recognise
+from symshare.propose.proposing import _recognise
 
 D4 = ("id", "rot90", "rot180", "rot270", "flipW", "transpose", "flipH", "antitranspose")
 C4 = {"id", "rot90", "rot180", "rot270"}

@@ -5,7 +5,8 @@ stationary field admits the half turn, any ring the reversal) and know nothing o
 """
 
 from symshare.propose.automorphisms import Automorphisms, Moments, automorphisms, estimate, residual
-from symshare.propose.candidates import Candidate, Candidates, propose
+from symshare.propose.candidates import Candidate, Candidates
+from symshare.propose.proposing import propose
 
 __all__ = [
     "Automorphisms",

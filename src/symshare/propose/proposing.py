@@ -1,0 +1,257 @@
+"""Where candidate transformations come from: the lattice, the statistics of the data, the user."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from symshare.groups import (
+    GroupAction,
+    LatticeMap,
+    closure,
+    compose,
+    dihedral,
+    flips,
+    from_permutations,
+    generated,
+    lattice,
+)
+from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
+from symshare.propose.candidates import CAP, Candidate, Candidates, Permutation
+from symshare.propose.pooling import Pool
+
+# Assignments tried by the search over statistics.
+NODES = 600
+# Of the many elements of a group the worst strays further than one alone does. Lattice maps get
+# this allowance for their products; strangers, of which there are so many more, do not.
+PRODUCTS = 1.25
+# More images than this add seconds and no insight.
+IMAGES = 10_000
+
+
+def propose(
+    images: Float[Tensor, "N C H W"],
+    *,
+    periodic: tuple[str, ...] = (),
+    extra: GroupAction | None = None,
+    tolerance: float = 1.0,
+    seed: int = 0,
+) -> Candidates:
+    """Collects the transformations worth judging.
+
+    1. Exact ones of the shape: D4 for square images, flips for others (only that of the long axis
+       where the other has length 1), and cyclic shifts along the axes named periodic.
+    2. Automorphisms of the second moments of the pixels (`symshare.propose.automorphisms`). Images
+       of more than 100 pixels are average-pooled first; what is found there counts if it is a
+       lattice map, which extends exactly to the image grid. Without pooling any permutation
+       counts.
+    3. The user's.
+
+    Args:
+        images: at least 8, finite.
+        periodic: axes ("H", "W") along which images wrap around; shifts as fine as
+            a group of 48 elements allows.
+        extra: further candidates, over the image grid or, where H or W is 1, over the long axis.
+        tolerance: of the search over statistics, in units of its bootstrap tolerance.
+        seed: of the bootstrap and of the choice of 10 000 images where there are more.
+
+    Returns:
+        Distinct candidates, identity first, then by source.
+
+    Raises:
+        ValueError: for images of another rank, too few or not finite; an unknown axis; an
+            `extra` that does not act on the grid.
+
+    >>> images = torch.rand(64, 1, 3, 2, generator=torch.Generator().manual_seed(0))
+    >>> propose(images).names[:4]
+    ('id', 'flipW', 'flipH', 'rot180')
+    """
+    if images.ndim != 4:
+        raise ValueError(
+            f"propose: expected images [N, C, H, W], got shape {tuple(images.shape)}; "
+            f"add the missing axes of length 1"
+        )
+    if len(images) < 8:
+        raise ValueError(f"propose: expected at least 8 images, got {len(images)}; pass more")
+    shape = (images.shape[2], images.shape[3])
+    exact = _lattice_maps(shape, periodic)
+    users: dict[str, Permutation] = {}
+    if extra is not None:
+        grid = max(shape) if extra.dims == 1 and 1 in shape else shape
+        rows = extra.permutation(grid).tolist()
+        users = {name: tuple(row) for name, row in zip(extra.names, rows, strict=True)}
+    pool = Pool.of(shape)
+    if len(images) > IMAGES:
+        generator = torch.Generator().manual_seed(seed)
+        chosen = torch.randperm(len(images), generator=generator)[:IMAGES]
+        images = images[chosen.to(images.device)]
+    moments = estimate(pool(images), seed=seed)
+
+    pile = _Pile(shape, pool, moments)
+    for map in exact:
+        pile.add_map(map, "lattice")
+    capped, dropped = _add_automorphisms(pile, tolerance, seed)
+    for name, permutation in users.items():
+        pile.add(permutation, "user", name)
+    if users and len(pile.elements) > CAP:
+        raise ValueError(
+            f"propose: at most {CAP} elements are judged, got {len(pile.elements)} with those "
+            "handed over; hand over fewer"
+        )
+    return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped, dropped)
+
+
+class _Pile:
+    """Distinct candidates in the order in which they came, keyed by permutation."""
+
+    def __init__(self, shape: tuple[int, int], pool: Pool, moments: Moments) -> None:
+        self.shape, self.pool, self.moments = shape, pool, moments
+        self.elements: dict[Permutation, Candidate] = {}
+
+    def add_map(self, map: LatticeMap, source: str) -> None:
+        """Adds a lattice map of the image grid."""
+        self.add(tuple(map.permutation(self.shape).tolist()), source)
+
+    def add(self, permutation: Permutation, source: str, name: str | None = None) -> None:
+        """Adds a permutation of the image grid, unless it is there."""
+        if permutation in self.elements:
+            return
+        map = lattice(torch.tensor(permutation), self.shape)
+        coarse = self.pool.coarsen(map) if map else None
+        if self.pool.is_identity:
+            coarse = permutation
+        taken = {element.name for element in self.elements.values()}
+        if name is None:
+            strangers = sum(taken_name.startswith("perm") for taken_name in taken)
+            name = (map and map.name_on(self.shape)) or f"perm{strangers + 1}"
+        if name in taken:
+            name = f"{source}_{name}"
+        value = None if coarse is None else round(residual(self.moments, np.array(coarse)), 4)
+        self.elements[permutation] = Candidate(name, permutation, source, map, value)
+
+
+def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[LatticeMap]:
+    """Point maps of the shape and shifts along its periodic axes; closed where at most 48."""
+    if unknown := [axis for axis in periodic if axis not in ("H", "W")]:
+        raise ValueError(f'propose: periodic axes are "H" and "W", got {unknown}')
+    if 1 in shape:
+        point = flips("W" if shape[0] == 1 else "H")
+    elif shape[0] == shape[1] and len(set(periodic)) != 1:
+        point = dihedral(4)
+    else:
+        # One periodic axis tells the axes apart, also of a square.
+        point = flips("HW")
+    identity, *_ = maps = [map for map in point.maps if map is not None]
+    # A coarser set of shifts is still a group; take the finest that closes within the cap.
+    for step in range(1, max(shape) + 1):
+        lengths = {axis: shape["HW".index(axis)] for axis in periodic}
+        if any(length % step for length in lengths.values()):
+            continue
+        shifts = [
+            LatticeMap(identity.matrix, (s, 0) if axis == "H" else (0, s))
+            for axis, length in lengths.items()
+            for s in range(step, length, step)
+        ]
+        distinct = {tuple(map.permutation(shape).tolist()): map for map in [*maps, *shifts]}
+        if len(distinct) > CAP:
+            continue
+        try:
+            closed = closure(from_permutations(list(distinct), shape), cap=CAP)
+        except ValueError:
+            continue
+        return [map for map in closed.maps if map is not None]
+    return maps
+
+
+def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, int]:
+    """Adds what the statistics admit; returns whether the search was capped, and how many fell."""
+    pool, moments = pile.pool, pile.moments
+    # A node costs C^2 P^2: colour gets fewer, to stay within seconds.
+    nodes = NODES // len(moments.mean)
+    found = automorphisms(moments, tolerance, cap=CAP, max_nodes=nodes, seed=seed)
+    identity = tuple(range(len(moments.variance)))
+    exact = [pool.coarsen(element.map) for element in pile.elements.values() if element.map]
+    # Steps along an axis are cheap to try, and the search may miss them among many other finds.
+    steps = [LatticeMap(((1, 0), (0, 1)), step) for step in ((0, 1), (1, 0))]
+    exact += [tuple(step.permutation(pool.grid).tolist()) for step in steps]
+    strangers = []
+    for permutation in found.permutations:
+        map = _recognise(permutation, found.live, pool.grid)
+        if map:
+            exact.append(tuple(map.permutation(pool.grid).tolist()))
+        else:
+            strangers.append(tuple(permutation.tolist()))
+    accepted, dropped = _grow({identity}, exact, moments, tolerance, PRODUCTS)
+    grown, lost = _grow(accepted, strangers, moments, tolerance)
+    # Finds that mostly contradict one another are noise, and so may be the others.
+    if pool.is_identity and 2 * lost <= len(strangers):
+        accepted, dropped = grown, dropped + lost
+    else:
+        dropped += len(strangers)
+
+    maps = [
+        (lattice(torch.tensor(permutation), pool.grid), permutation) for permutation in accepted
+    ]
+    refined = [fine for map, _ in maps if map and (fine := pool.refine(map))]
+    linear = [element and element.matrix for element in dihedral(4).maps]
+    for map in sorted(refined, key=lambda map: (linear.index(map.matrix), map.shift)):
+        pile.add_map(map, "statistics")
+    for permutation in sorted(permutation for map, permutation in maps if map is None):
+        pile.add(permutation, "statistics")
+    return found.capped, dropped
+
+
+def _grow(
+    group: set[Permutation],
+    finds: Iterable[Permutation | None],
+    moments: Moments,
+    tolerance: float,
+    allowance: float = 1.0,
+) -> tuple[set[Permutation], int]:
+    """Adds automorphisms, best first, with all their products, as automorphisms form a group.
+
+    Products count as automorphisms up to `allowance` times the tolerance.
+
+    Returns:
+        The grown set, and how many automorphisms have a product with it that is none.
+    """
+    weight = moments.variance / max(float(moments.variance.sum()), 1e-30)
+    residuals = {find: residual(moments, np.array(find)) for find in finds if find}
+    residuals = {find: value for find, value in residuals.items() if value <= tolerance}
+    lost = 0
+    for find in sorted(residuals, key=lambda find: residuals[find]):
+        if any(weight[np.not_equal(find, other)].sum() < ALIKE for other in group):
+            continue
+        grown = set(islice(generated(group | {find}, compose), CAP + 1))
+        if len(grown) > CAP or any(
+            residual(moments, np.array(element)) > allowance * tolerance
+            for element in grown - group
+        ):
+            lost += 1
+        else:
+            group = grown
+    return group, lost
+
+
+def _recognise(
+    permutation: np.ndarray, live: np.ndarray, grid: tuple[int, int]
+) -> LatticeMap | None:
+    """The lattice map that agrees with a permutation on all live positions."""
+    positions = np.flatnonzero(live)
+    if not len(positions):
+        return None
+    wanted = np.array(np.unravel_index(permutation[positions[0]], grid))
+    for element in dihedral(4).maps:
+        if element is None or not element.fits(grid):
+            continue
+        source = element.permutation(grid).numpy()
+        here = np.array(np.unravel_index(source[positions[0]], grid))
+        # A shift s moves sources by -M^T s.
+        shift = -np.asarray(element.matrix) @ (wanted - here) % np.asarray(grid)
+        map = LatticeMap(element.matrix, tuple(int(s) for s in shift))
+        if np.array_equal(map.permutation(grid).numpy()[live], permutation[live]):
+            return map
+    return None
