@@ -27,13 +27,13 @@ class Schedule:
     inner: int
 
 
-TRAINING = Schedule(sweeps=2, newton=2, inner=5)
+TRAINING = Schedule(sweeps=2, newton=2, inner=8)
 """From the potentials of the optimiser step before."""
 
 CONVERGED = Schedule(sweeps=20, newton=4, inner=20)
 """From any potentials."""
 
-ADJOINT_STEPS = 5
+ADJOINT_STEPS = 6
 """Iterations of conjugate gradients in each pass of the adjoint."""
 
 
