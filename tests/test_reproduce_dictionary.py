@@ -6,7 +6,7 @@ from symshare.data import load, transform
 from symshare.reproduce import images
 from symshare.reproduce.config import ImageRun
 from symshare.reproduce.dictionary import closed, named
-from symshare.reproduce.finding import Finding, find
+from symshare.reproduce.finding import Finding, find, once
 from symshare.reproduce.images import elements
 
 
@@ -34,7 +34,7 @@ def digits():
 
 
 def test_the_group_of_the_data_is_found(digits):
-    assert find(digits, transform("half"), seed=0).found == ("rot180",)
+    assert find(digits, transform("half"), seed=0, steps=500).found == ("rot180",)
 
 
 def run(kind, seed=0, test="none", train="none", group="found"):
@@ -86,3 +86,18 @@ def test_rows_with_the_same_images_share_a_search(digits, searches, tmp_path):
     search(kind="gcnn", group="C2", seed=2)
     search(kind="cnn", seed=2)
     assert len(searches) == 3
+
+
+def test_of_two_searches_at_a_time_the_first_counts(tmp_path):
+    def second():
+        return Finding(("rot90",), (), 1.0)
+
+    def first():
+        return Finding(("rot180",), (), 2.0)
+
+    def overtaken():
+        once(tmp_path, run("gated"), first)
+        return second()
+
+    assert once(tmp_path, run("gated"), overtaken) == first()
+    assert once(tmp_path, run("gated"), second) == first()

@@ -1,10 +1,13 @@
 """Figures from the folders of finished runs."""
 
 import json
+import os
 
 import pytest
 
-from symshare.reproduce.figures import _few_images, draw
+from symshare.reproduce.figures import draw, few_images
+from symshare.reproduce.jobs import digest
+from symshare.reproduce.rows import select
 from symshare.reproduce.toys.config import toy_config
 from symshare.reproduce.toys.run import run_toy
 
@@ -16,7 +19,7 @@ def folder(tmp_path):
 
 
 def test_figures_of_what_has_run(folder):
-    paths = draw(folder, "svg", again=True)
+    paths = draw(folder, "svg")
     assert [path.relative_to(folder).as_posix() for path in paths] == [
         f"figures/toy-shift-{name}.svg"
         for name in ("samples", "kernels", "matrices", "coefficients")
@@ -25,29 +28,41 @@ def test_figures_of_what_has_run(folder):
 
 
 def test_figures_are_kept_where_nothing_has_changed(folder):
-    first = draw(folder, "svg", again=True)
+    first = draw(folder, "svg")
     first[0].write_text("mine")
     first[1].unlink()
-    assert draw(folder, "svg", again=False) == first
+    assert draw(folder, "svg") == first
     assert first[0].read_text() == "mine"
     assert "<svg" in first[1].read_text()
-    draw(folder, "svg", again=True)
+    stack = folder / "toy-shift/shift-seed0/stack.safetensors"
+    later = first[0].stat().st_mtime_ns + 1_000_000_000
+    os.utime(stack, ns=(later, later))
+    draw(folder, "svg")
     assert "<svg" in first[0].read_text()
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path):
-    assert draw(tmp_path, "png", again=True) == []
+    assert draw(tmp_path, "png") == []
 
 
 def test_accuracy_against_the_number_of_images(tmp_path):
     accuracies = {"images1000-cnn": [0.9], "images100-cnn": [0.5, 0.7], "images100-gcnn": [0.8]}
-    accuracies |= {"images300-cnn-changed-abcdef": [0.1], "once-cnn": [0.2]}
+    accuracies |= {"images300-cnn": [0.1], "once-cnn": [0.2], "images500-cnn": [0.3]}
+    rows = {row.name: row for row in select("ablations")}
     runs = {
-        f"{row}{seed}": {"row": f"ablations/{row}", "seed": seed, "test_accuracy": {"rotated": a}}
+        f"{row}{seed}": {
+            "row": f"ablations/{row}",
+            "seed": seed,
+            "test_accuracy": {"rotated": a},
+            "digest": digest(rows[f"ablations/{row}"], "cpu", seed)
+            if row not in ("images300-cnn", "images500-cnn")  # other settings, and no row
+            else "0",
+        }
         for row, values in accuracies.items()
         for seed, a in enumerate(values)
     }
+    record = {"schema": 1, "budget": "cpu", "runs": runs}
     expected = ([100, 1000], pytest.approx([60.0, 90.0]), pytest.approx([200**0.5, 0.0]))
-    assert _few_images(runs.values()) == {"CNN-64": expected}
-    (tmp_path / "results.json").write_text(json.dumps({"runs": runs}))
-    assert [path.name for path in draw(tmp_path, "svg", again=True)] == ["few-images.svg"]
+    assert few_images(record) == {"CNN-64": expected}
+    (tmp_path / "results.json").write_text(json.dumps(record))
+    assert [path.name for path in draw(tmp_path, "svg")] == ["few-images.svg"]

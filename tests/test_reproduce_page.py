@@ -156,7 +156,7 @@ def test_published_rows_alone_have_no_empty_table_above():
 @pytest.mark.parametrize("budget", ["smoke", "cpu", "paper"])
 def test_the_head_says_the_size(budget):
     text = page(content(budget=budget))
-    assert {"smoke": "1/16", "cpu": "1/4", "paper": "all"}[budget] in text
+    assert {"smoke": "1/16 of", "cpu": "1/4 of", "paper": "all of"}[budget] + " the paper's" in text
 
 
 def test_the_page_of_the_project_is_that_of_its_record():

@@ -11,6 +11,7 @@ from symshare import groups
 from symshare.data import LabelledImages
 from symshare.reproduce.budgets import BUDGETS
 from symshare.reproduce.config import ImageRun, Kind, NetworkConfig
+from symshare.reproduce.images import WITH_DICTIONARY
 from symshare.reproduce.jobs import jobs, settings
 from symshare.reproduce.networks import network
 from symshare.reproduce.rows import STUDIES, read_row, select
@@ -51,7 +52,7 @@ def built(row, budget="paper"):
     )
     chosen = config.network
     dictionary = groups.rotations(1)
-    if chosen.kind in ("gcnn", "gated", "birkhoff", "kronecker"):
+    if chosen.kind in WITH_DICTIONARY:
         dictionary = GROUPS[chosen.group]
     return network(chosen, dictionary, data)
 

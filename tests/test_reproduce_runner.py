@@ -147,7 +147,9 @@ def test_a_killed_run_is_reported(tmp_path, images, monkeypatch):
     def kill(step, value):
         if step == "begin":
             pids = [p.pid for p in multiprocessing.active_children()]
-            wait_for(lambda: (tmp_path / f"out/cpu/{value.job.key}/log.txt").exists())
+            log = tmp_path / f"out/cpu/{value.job.key}/log.txt"
+            wait_for(log.exists)
+            log.write_text("some advice of a library\n")
             os.kill(max(pids), signal.SIGKILL)
 
     outcome = reproduce(row, settings(tmp_path), kill)

@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"symshare: error: {_one_line(message)}; {help}", file=sys.stderr)
             sys.exit(2)
 
-    bench: dict[str, Any] = {
+    benches: dict[str, Any] = {
         "_help": "Measure what the projection, a layer and a training step cost.",
         "sinkhorn": bench_sinkhorn_command,
         "layer": bench_layer_command,
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
             {
                 "discover": discover_command,
                 "fit": fit_command,
-                "bench": bench,
+                "bench": benches,
                 "reproduce": reproduce_command,
             },
             args=arguments,
@@ -61,7 +61,8 @@ def main(arguments: list[str] | None = None) -> None:
             allow_abbrev=False,
         )
     except KeyboardInterrupt:
-        goes_on = "" if "bench" in sys.argv else " The same command goes on where this one stopped."
+        bench = (sys.argv[1:] if arguments is None else arguments)[:1] == ["bench"]
+        goes_on = "" if bench else " The same command goes on where this one stopped."
         print(f"\nInterrupted.{goes_on}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -8,7 +8,7 @@ from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
 
-__all__ = ["plan_networks"]
+__all__ = ["kernel_elements", "plan_networks"]
 
 
 def plan_networks(
@@ -22,13 +22,13 @@ def plan_networks(
             f"side, these have {height} x {width}."
         ]
     width_cnn = 16 if min(height, width) >= MNIST.smallest else 32
-    dictionary = _kernel_elements(candidates, candidates.names)
+    dictionary = kernel_elements(candidates, candidates.names)
     members = verdict.found or verdict.approximate
     if not members and verdict.partial:
         # {id, g} and {id, g^-1} are one partial set up to a translation: use the clearer one.
         kept = {j.name: j.kept_share_min for j in verdict.judgements}
         members = (max(verdict.partial, key=kept.__getitem__),)
-    found = _kernel_elements(candidates, members)
+    found = kernel_elements(candidates, members)
     plan = {"cnn": ModelConfig("cnn", (), width_cnn)}
     notes = []
     if found:
@@ -44,8 +44,11 @@ def plan_networks(
     return plan, notes
 
 
-def _kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names, among the symmetries of the square, of the elements' action on kernels."""
+def kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names, among the symmetries of the square, of the elements' action on kernels.
+
+    Shifts are left out: a translation moves no kernel.
+    """
     square = {m.matrix: name for name, m in _square().items()}
     chosen = {
         square[element.map.matrix]

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from safetensors.torch import save
+from torch import Tensor
 
 from symshare.data import LabelledImages, Splits, Transform, sample
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
@@ -15,7 +16,25 @@ from symshare.groups import GroupAction
 from symshare.judge import Evidence, gather
 from symshare.propose import Candidates, propose
 
-__all__ = ["gather_evidence", "judge_pool", "propose_candidates", "write_examples"]
+__all__ = [
+    "gather_evidence",
+    "judge_pool",
+    "judging",
+    "propose_candidates",
+    "standardised",
+    "write_examples",
+]
+
+
+def standardised(images: Tensor) -> Tensor:
+    """Images with mean zero and variance one, over all of them together."""
+    images = images.double()
+    return ((images - images.mean()) / images.std().clamp_min(1e-300)).float()
+
+
+def judging(steps: int) -> OptimConfig:
+    """How the networks of the held-out test are trained."""
+    return OptimConfig(steps=steps, evaluations=1, lr=5e-3)
 
 
 def judge_pool(splits: Splits, config: DiscoveryConfig) -> LabelledImages:
@@ -35,8 +54,7 @@ def propose_candidates(
     path = folder / "candidates.json"
     if not path.exists():
         start = time.perf_counter()
-        images = freeze(pool, law, config.seed).images.double()
-        images = ((images - images.mean()) / images.std().clamp_min(1e-300)).float()
+        images = standardised(freeze(pool, law, config.seed).images)
         candidates = propose(images, periodic=config.periodic, extra=extra, seed=config.seed)
         content = {**candidates.to_json(), "seconds": time.perf_counter() - start}
         write_atomically(path, json.dumps(content, indent=1).encode())
@@ -55,7 +73,7 @@ def gather_evidence(
     path = folder / "evidence.safetensors"
     if not path.exists():
         start = time.perf_counter()
-        optim = OptimConfig(steps=BUDGETS[config.budget].judge_steps, evaluations=1, lr=5e-3)
+        optim = judging(BUDGETS[config.budget].judge_steps)
         height, width = pool.images.shape[2:]
         permutations = action.permutation((height, width))[1:]
         evidence = gather(pool, law, permutations, optim, config.seed)

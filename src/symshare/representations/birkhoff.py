@@ -99,6 +99,11 @@ class _Slots(Representation):
         """The coefficients."""
         return (self.coefficients,)
 
+    def _coefficients_for(self, theta: Tensor) -> Float[Tensor, "G N"]:
+        """The coefficients, at least as precise as theta."""
+        c = self.coefficients()
+        return c.to(torch.promote_types(c.dtype, theta.dtype))
+
     def _get_name(self) -> str:
         return "Birkhoff"
 
@@ -126,7 +131,7 @@ class _OnPositions(_Slots):
         sources = self._bound()
         check_theta("Birkhoff", theta, sources.shape[-1])
         with full_precision(theta):
-            c = self.coefficients()
+            c = self._coefficients_for(theta)
             moved = theta.to(c.dtype)[..., sources]
             return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
 
@@ -162,7 +167,7 @@ class _OnSlots(_Slots):
     def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
         check_theta("Birkhoff", theta, self.positions)
         with full_precision(theta):
-            c = self.coefficients()
+            c = self._coefficients_for(theta)
             sources = self.sources()
             P = sources.shape[-1]
             by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))

@@ -176,7 +176,7 @@ def element_factor(
             "Kronecker: a kernel of one position has one spatial action, which tells no elements "
             "apart; use elements='learned' or a stack [G, G, G]"
         )
-    if temperature <= 0:
+    if not temperature > 0:
         raise ValueError(f"Kronecker: temperature must be positive, got {temperature}")
     return Transport(temperature, anchor)
 

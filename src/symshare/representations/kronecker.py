@@ -248,10 +248,12 @@ class KroneckerProduct(_Factored):
         check_theta("Kronecker", theta, self.positions)
         with full_precision(theta):
             A, B = self.factors()
-            base = theta.to(B.R.dtype).unflatten(-1, (self.group_size, -1))
+            dtype = torch.promote_types(B.R.dtype, theta.dtype)
+            base = theta.to(dtype).unflatten(-1, (self.group_size, -1))
             # In either order G * K * P * (K + P) products; theta, which has no g, is read once.
-            moved = torch.einsum("gpq,oikq->ogikp", B.R, base)
-            return torch.einsum("ghk,ogikp->ogihp", A.R, moved).flatten(-2).to(theta.dtype)
+            moved = torch.einsum("gpq,oikq->ogikp", B.R.to(dtype), base)
+            expanded = torch.einsum("ghk,ogikp->ogihp", A.R.to(dtype), moved)
+            return expanded.flatten(-2).to(theta.dtype)
 
     def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
         raise ValueError(

@@ -83,8 +83,8 @@ class NetworkConfig:
             elements, "frozen-random" random permutations that never change.
         group: elements of "gcnn", dictionary of "gated" and "birkhoff", start of "kronecker" and
             "sinkhorn-near":
-            C2, C4, C8, D2, D4, a flip (flipW), or "found", what `symshare discover` finds in the
-            training and validation images.
+            C1, C2, C4, C8, D2, D4, a flip (flipW), or "found", what `symshare discover` finds in
+            the training and validation images; what holds in part counts for "gated" only.
         elements: elements of layers that have no dictionary, slots of "birkhoff".
         width: of the plain CNN with about as many free parameters; with G elements a block has
             width / sqrt(G) channels, each with G copies.

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -13,18 +13,19 @@ from symshare import groups
 from symshare.analysis import align, match, simplex_fit
 from symshare.files import open_tensors, read_json
 from symshare.reproduce.config import PictureFormat
+from symshare.reproduce.jobs import digest
 from symshare.reproduce.record import RESULTS
 from symshare.reproduce.rows import select
 from symshare.reproduce.statistics import Sample
 from symshare.reproduce.toys.config import Task
 from symshare.reproduce.worker import RESULT
 
-__all__ = ["draw"]
+__all__ = ["draw", "few_images"]
 
 NETWORKS = ("rotated-sinkhorn", "rotated-sinkhorn-found", "rotated-kronecker")
 """Rows of Table 1 whose learned stacks are shown."""
 
-FEW_IMAGES = re.compile(r"ablations/images(\d+)-[a-z]+")
+FEW_IMAGES = re.compile(r"ablations/images\d+-.+")
 """Rows of the curve of accuracy against the number of images."""
 
 SAMPLES = 8
@@ -40,50 +41,47 @@ class Drawing(NamedTuple):
     figure: Callable[[], Any]
 
 
-def draw(folder: Path, form: PictureFormat, again: bool) -> list[Path]:
+def draw(folder: Path, form: PictureFormat) -> list[Path]:
     """Draw every figure whose runs are there: stacks from the first seed, curves from all.
 
     Args:
         folder: of the runs of one budget; figures go to `figures` inside.
         form: svg, pdf or png.
-        again: also those that are there already.
 
     Returns:
-        The paths of all figures, drawn now or before.
+        The paths of all figures; those newer than what they show are not drawn again.
     """
     from symshare.report.figures import save
 
     paths = []
-    for drawing in _drawings(folder):
+    for source, drawing in _drawings(folder):
         path = folder / "figures" / f"{drawing.name}.{form}"
-        if again or not path.exists():
+        if not path.exists() or path.stat().st_mtime_ns < source.stat().st_mtime_ns:
             save(drawing.figure(), path)
         paths.append(path)
     return paths
 
 
-def _drawings(folder: Path) -> Iterator[Drawing]:
+def _drawings(folder: Path) -> Iterator[tuple[Path, Drawing]]:
+    """Every figure, after the file that it shows."""
     for network in NETWORKS:
-        run = folder / f"table1/{network}-seed0"
-        if (run / "stacks.safetensors").exists():
-            yield from _of_network(network, *_read(run / "stacks.safetensors"))
+        source = folder / f"table1/{network}-seed0" / "stacks.safetensors"
+        if source.exists():
+            yield from ((source, figure) for figure in _of_network(network, *_read(source)))
     for task in get_args(Task):
-        run = folder / f"{task}/{task.removeprefix('toy-')}-seed0"
-        if (run / "stack.safetensors").exists():
-            yield from _of_toy(task, *_read(run / "stack.safetensors"))
-    results = folder / RESULTS
-    if results.exists():
-        series = _few_images(read_json(results, "runs")["runs"].values())
-        if series:
-            from symshare.report.figures import curves
+        source = folder / f"{task}/{task.removeprefix('toy-')}-seed0" / "stack.safetensors"
+        if source.exists():
+            yield from ((source, figure) for figure in _of_toy(task, *_read(source)))
+    source = folder / RESULTS
+    if source.exists():
+        yield from (
+            (source, figure) for figure in _of_few_images(read_json(source, "budget", "runs"))
+        )
+    source = folder / "cost/layer-seed0" / RESULT
+    if source.exists():
+        from symshare.report.figures import cost
 
-            labels = "images for training and validation", "test accuracy [%]"
-            yield Drawing("few-images", lambda: curves(series, *labels, log=True))
-    cost = folder / "cost/layer-seed0" / RESULT
-    if cost.exists():
-        from symshare.report.figures import cost as panels
-
-        yield Drawing("cost", lambda: panels(read_json(cost, "rows")["rows"]))
+        yield source, Drawing("cost", lambda: cost(read_json(source, "rows")["rows"]))
 
 
 def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Iterator[Drawing]:
@@ -117,15 +115,30 @@ def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Ite
     )
 
 
-def _few_images(runs: Iterable[dict[str, Any]]) -> dict[str, Curve]:
-    """Numbers of images, mean accuracies and spreads, of models with two numbers at least."""
+def _of_few_images(record: dict[str, Any]) -> Iterator[Drawing]:
+    series = few_images(record)
+    if series:
+        from symshare.report.figures import curves
+
+        labels = "images for training and validation", "test accuracy [%]"
+        yield Drawing("few-images", lambda: curves(series, *labels, log=True))
+
+
+def few_images(record: dict[str, Any]) -> dict[str, Curve]:
+    """Numbers of images, mean accuracies and spreads, of models with two numbers at least.
+
+    Runs whose settings are not those of their row's file are left out.
+    """
+    rows = {row.name: row for row in select("ablations") if FEW_IMAGES.fullmatch(row.name)}
     found: dict[str, dict[int, dict[int, float]]] = {}
-    for run in runs:
-        if few := FEW_IMAGES.fullmatch(run["row"]):
-            model, _ = select(run["row"])[0].title.rsplit(", ", 1)
-            (accuracy,) = run["test_accuracy"].values()
-            by_number = found.setdefault(model, {}).setdefault(int(few[1]), {})
-            by_number[run["seed"]] = 100 * accuracy
+    for run in record["runs"].values():
+        row, seed = rows.get(run["row"]), run["seed"]
+        if row is None or digest(row, record["budget"], seed) != run["digest"]:
+            continue
+        model, _ = row.title.rsplit(", ", 1)
+        (accuracy,) = run["test_accuracy"].values()
+        by_number = found.setdefault(model, {}).setdefault(row.config["images"]["limit"], {})
+        by_number[seed] = 100 * accuracy
     series: dict[str, Curve] = {}
     for model, by_number in found.items():
         samples = [Sample(by_number[number]) for number in sorted(by_number)]

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from symshare import __version__
 from symshare.data import Splits, Transform, sample
+from symshare.discovery.config import BUDGETS
+from symshare.discovery.plan import kernel_elements
+from symshare.discovery.steps import judging, standardised
 from symshare.files import read_json, write_atomically
-from symshare.fit.config import OptimConfig
 from symshare.fit.train import freeze
 from symshare.judge import decide, gather
 from symshare.propose import propose
@@ -18,9 +20,8 @@ from symshare.reproduce.config import ImageRun
 
 __all__ = ["Finding", "find", "once"]
 
-JUDGE_IMAGES = 8000
-JUDGE_STEPS = 600
-"""As the quick budget of `symshare discover`."""
+BUDGET = BUDGETS["quick"]
+"""Of `symshare discover`."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Finding:
     """The part of a verdict that a network is built from.
 
     Attributes:
-        found: names of the elements of an exact group, the identity left out.
+        found: names of the elements of a group, exact or approximate, as they act on kernels; the
+            identity left out.
         partial: names of broken elements that keep much of every class, where there is no group.
         seconds: that the search took.
     """
@@ -38,27 +40,31 @@ class Finding:
     seconds: float
 
 
-def find(splits: Splits, law: Transform, seed: int, steps: int = JUDGE_STEPS) -> Finding:
-    """Propose and judge, on training and validation images.
+def find(splits: Splits, law: Transform, seed: int, steps: int) -> Finding:
+    """Propose and judge as `symshare discover` does, on training and validation images.
 
     Args:
         splits: where to look; the test part is not read.
         law: transformation of the training images.
         seed: of the search.
-        steps: most optimiser steps of each judging network.
+        steps: most optimiser steps of each network of the held-out test.
     """
     start = time.perf_counter()
-    pool = sample(splits.train.joined(splits.validation), JUDGE_IMAGES, seed)
-    candidates = propose(freeze(pool, law, seed).images, seed=seed)
+    pool = sample(splits.train.joined(splits.validation), BUDGET.judge_images, seed)
+    candidates = propose(standardised(freeze(pool, law, seed).images), seed=seed)
     action = candidates.action()
-    optim = OptimConfig(steps=min(JUDGE_STEPS, steps), evaluations=1, lr=5e-3)
     permutations = action.permutation(candidates.shape)[1:]
+    optim = judging(min(BUDGET.judge_steps, steps))
     verdict = decide(gather(pool, law, permutations, optim, seed), action, candidates.residuals)
-    return Finding(verdict.found, verdict.partial, round(time.perf_counter() - start, 1))
+    return Finding(
+        kernel_elements(candidates, verdict.found or verdict.approximate),
+        kernel_elements(candidates, verdict.partial),
+        round(time.perf_counter() - start, 1),
+    )
 
 
 def once(folder: Path | None, config: ImageRun, search: Callable[[], Finding]) -> Finding:
-    """What a search finds; rows with the same images and seed share one.
+    """What a search finds; rows with the same images and seed share one, the first that ends.
 
     Args:
         folder: where findings are kept; None keeps none.
@@ -67,13 +73,14 @@ def once(folder: Path | None, config: ImageRun, search: Callable[[], Finding]) -
     """
     if folder is None:
         return search()
-    images = {k: v for k, v in asdict(config.images).items() if k not in ("test", "test_limit")}
-    told = [images, config.seed, min(JUDGE_STEPS, config.optim.steps), __version__]
+    seen = ("source", "train", "limit", "frozen", "parts")
+    images = {name: asdict(config.images)[name] for name in seen}
+    told = [images, config.seed, min(BUDGET.judge_steps, config.optim.steps), __version__]
     name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
     path = folder / f"{name}.json"
-    if path.exists():
-        kept = read_json(path, "found", "partial", "seconds")
-        return Finding(tuple(kept["found"]), tuple(kept["partial"]), kept["seconds"])
-    finding = search()
-    write_atomically(path, json.dumps(asdict(finding)).encode())
-    return finding
+    if not path.exists():
+        finding = search()
+        if not path.exists():
+            write_atomically(path, json.dumps(asdict(finding)).encode())
+    kept = read_json(path, "found", "partial", "seconds")
+    return Finding(tuple(kept["found"]), tuple(kept["partial"]), kept["seconds"])

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
 import yaml
@@ -11,10 +12,10 @@ import yaml
 from symshare.bench.config import LayerConfig
 from symshare.reproduce.budgets import BUDGETS, BudgetName
 from symshare.reproduce.config import ImageRun
-from symshare.reproduce.rows import Row, Task, merged
+from symshare.reproduce.rows import Row, Task, merged, select
 from symshare.reproduce.toys.config import ToyConfig, toy_config
 
-__all__ = ["Job", "RunConfig", "jobs", "settings"]
+__all__ = ["Job", "RunConfig", "digest", "jobs", "settings"]
 
 RunConfig = ImageRun | ToyConfig | LayerConfig
 
@@ -53,6 +54,16 @@ class Job:
         """Hash of the settings: a run with the same one is the same run."""
         text = json.dumps([self.row.task, self.settings], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def digest(row: Row, budget: BudgetName, seed: int) -> str:
+    """That of a row's own run, as its file says it now."""
+    return Job(row, seed, replace(_own_settings(row.name, budget), seed=seed)).digest
+
+
+@cache
+def _own_settings(name: str, budget: BudgetName) -> Any:
+    return settings(select(name)[0], budget, seed=0)
 
 
 def jobs(

@@ -1,13 +1,11 @@
 """`results.md`: every study as tables, our numbers beside the paper's."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from symshare.reproduce.budgets import BUDGETS, Budget, BudgetName
-from symshare.reproduce.jobs import Job, settings
-from symshare.reproduce.rows import STUDIES, Row, Study, select
+from symshare.reproduce.jobs import digest
+from symshare.reproduce.rows import STUDIES, Row, Study
 from symshare.reproduce.statistics import Sample, indistinct
 
 __all__ = ["page"]
@@ -50,7 +48,7 @@ def page(content: dict[str, Any]) -> str:
     runs: dict[str, Runs] = {}
     for run in sorted(content["runs"].values(), key=lambda run: run["seed"]):
         row, name = known.get(run["row"]), run["row"]
-        if row is not None and _digest(row, budget, run["seed"]) != run["digest"]:
+        if row is not None and digest(row, budget, run["seed"]) != run["digest"]:
             name += " (other settings)"
         runs.setdefault(name, []).append(run)
     parts = [_head(budget, BUDGETS[budget], list(content["runs"].values()))]
@@ -61,15 +59,6 @@ def page(content: dict[str, Any]) -> str:
     if own := [name for name in runs if name not in known]:
         parts.append(_own(own, runs))
     return "\n\n".join(parts) + "\n"
-
-
-def _digest(row: Row, budget: BudgetName, seed: int) -> str:
-    return Job(row, seed, replace(_settings(row.name, budget), seed=seed)).digest
-
-
-@cache
-def _settings(name: str, budget: BudgetName) -> Any:
-    return settings(select(name)[0], budget, seed=0)
 
 
 def _head(name: BudgetName, budget: Budget, runs: Runs) -> str:
@@ -90,7 +79,8 @@ def _head(name: BudgetName, budget: Budget, runs: Runs) -> str:
         "Accuracies in percent: mean ± standard deviation over n seeds. **Bold**: within one point "
         "of the best of its column, as the paper prints it. °: the paired difference to the best "
         "has zero in its 95 % interval (two seeds at least). Rows differ in parameters; bold "
-        "compares accuracies only. s: seconds of a run, of a resumed one since it was resumed."
+        "compares accuracies only. s: seconds of a run, of a resumed one since it was resumed, "
+        "with those of the search where there is one."
     )
 
 
@@ -227,7 +217,9 @@ def _recovery(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
         "to an element of C4 of their own, of 4; one is the anchored identity. Sharp hits: those "
         "with a vertex gap of at most 0.05. Hidden layers after the best relabelling of their "
         'elements. Rows "from what discover finds" start at the elements found, and Birkhoff\'s '
-        "slots at elements of D4: their hits say that training kept them."
+        "four slots at the first four elements of D4, which are C4: their hits say that training "
+        "kept them. Four different elements that know nothing of C4 have a concentration and a "
+        "coverage of about 0.4; the explained share has no lower end near the uniform matrix."
     )
     return f"{_table(head, lines)}\n\n{note}" if lines else ""
 
@@ -253,8 +245,8 @@ def _toys(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
         numbers += [over_seeds("explained"), str(len(found)), f"{seconds:.0f}"]
         lines.append([row.title, *numbers])
     text = f"{_table(head, lines)}\n\nThe identity is anchored and counts as exact."
-    partial = {row: [r for r in runs[row.name] if r.get("support")] for row in rows}
-    return "\n\n".join([text, *(_support(row, found) for row, found in partial.items() if found)])
+    partial = [(row, [r for r in runs[row.name] if r.get("support")]) for row in rows]
+    return "\n\n".join([text, *(_support(row, found) for row, found in partial if found)])
 
 
 def _support(row: Row, found: Runs) -> str:

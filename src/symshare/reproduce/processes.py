@@ -79,7 +79,7 @@ class RunProcess:
         lines = [line.strip() for line in text.split("\n") if line.strip()]
         code = self.process.exitcode or 0
         killed = f"killed by signal {-code}; was there too little memory?"
-        return lines[-1] if lines else killed if code < 0 else f"exit code {code}, no output"
+        return killed if code < 0 else lines[-1] if lines else f"exit code {code}, no output"
 
     def kill(self) -> None:
         """End it now; started again, it goes on from its last checkpoint."""

@@ -147,7 +147,7 @@ def reproduce(what: str, settings: Settings, tell: Tell = lambda step, value: No
         finally:
             record.write()
             write_atomically(page, render(record.content()).encode())
-        figures = draw(folder, settings.form, again=ran > 0) if what in ("all", "figures") else ()
+        figures = draw(folder, settings.form) if what in ("all", "figures") else ()
     outcome = Outcome(record.path, page, tuple(figures), tuple(failures), ran)
     tell("done", outcome)
     return outcome

@@ -28,7 +28,9 @@ def run(
         threads: of the CPU.
     """
     torch.set_num_threads(threads)
-    where = "cuda" if task == "images" and torch.cuda.is_available() else "cpu"
+    where = config["device"] if task == "cost" else "cpu"
+    if task == "images" and torch.cuda.is_available():
+        where = "cuda"
     return {
         **_RUN[task](config, folder, None if root is None else Path(root)),
         "device": device_name(torch.device(where)),
