@@ -186,3 +186,10 @@ def test_a_row_that_found_nothing_says_so():
     assert "found no group" in page(content(run(name, 0, 0.9)))
     assert "found no group" not in page(content(run(name, 0, 0.9, elements=4)))
     assert "found no group" not in page(content(run("table1/scaled-cnn", 0, 0.9)))
+
+
+def test_learned_measures_are_shown():
+    measure = {"id": 1.0, "rot90": 0.984, "flipW": 0.02}
+    text = page(content(run("table1/rotated-gated", 0, 0.9, measure=measure)))
+    assert "- Gated over D4, ours: id 1.00, rot90 0.98, flipW 0.02" in text
+    assert "Learned measures" not in page(content(run("table1/rotated-cnn", 0, 0.9, measure=None)))

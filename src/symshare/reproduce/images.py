@@ -45,7 +45,8 @@ def run_images(
 
     Returns:
         Accuracies by test, loss and accuracy of the last evaluation, parameters, seconds with
-        those of the search, and where the network has learned stacks, their metrics beside C4.
+        those of the search, the learned measure by element where there is one, and where the
+        network has learned stacks, their metrics beside C4.
     """
     seen = protocol(config.images, root, config.seed)
     action, searched = elements(config, seen.splits, seen.law, findings)
@@ -76,6 +77,7 @@ def run_images(
         "parameters": net.free_parameters(),
         "representation_parameters": net.representation_parameters(),
         "recovery": _recovery(stacks) if learned else None,
+        "measure": _measure(stacks[0], action),
         "seconds": round(searched + time.perf_counter() - start, 1),
     }
 
@@ -122,6 +124,13 @@ def _recovery(stacks: list[Representation]) -> dict[str, Any]:
         if R.shape[-1] == target.shape[-1]:
             metrics.append(stack_metrics(align(R, target, len(C4)).R, target))
     return {"layers": metrics}
+
+
+def _measure(stack: Representation, action: Action) -> dict[str, float] | None:
+    """The learned measure by element; None where there is none."""
+    if stack.measure is None:
+        return None
+    return dict(zip(action.names, stack.measure.tolist(), strict=True))
 
 
 def _tensors(network: GroupNetwork) -> bytes:

@@ -73,9 +73,10 @@ def _head(name: BudgetName, budget: Budget, runs: Runs) -> str:
         "cosine), the same initialisation of base weights, norms and padding for all models. "
         "Names such as CNN-64 carry the paper's widths. Learning rates are those of the rows' "
         "files: 0.01 on MNIST and 0.003 on CIFAR-10 (`cpu`) for weights, 0.01 for what is learned "
-        'besides, but 0.1 for the stacks of "Sinkhorn from what discover finds". Nothing was '
-        "tuned for a baseline. The test part is read once by each run; tables in the published "
-        f"protocol say where that differs. Run on: {'; '.join(places) or 'nothing yet'}.\n\n"
+        'besides, but 0.1 for the stacks of "Sinkhorn from what discover finds" and 0.3 for gates. '
+        "Nothing was tuned for a baseline. The test part is read once by each run; tables in the "
+        f"published protocol say where that differs. Run on: {'; '.join(places) or 'nothing yet'}."
+        "\n\n"
         "Accuracies in percent: mean ± standard deviation over n seeds. **Bold**: within one point "
         "of the best of its column, as the paper prints it. °: the paired difference to the best "
         "has zero in its 95 % interval (two seeds at least). Rows differ in parameters; bold "
@@ -160,8 +161,19 @@ def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: dict[str, Runs]
     searched = [row for row in rows if row.config["network"].get("group") == "found"]
     if any(run["elements"] == 1 for row in searched for run in runs[row.name]):
         text += f"\n\n{NOTHING_FOUND}"
+    gates = [f"- {row.title}: {_gates(runs[row.name])}" for row in rows if _gates(runs[row.name])]
+    if gates:
+        text += "\n\nLearned measures:\n\n" + "\n".join(gates)
     learned = [row for row in rows if runs[row.name][0].get("recovery")]
     return f"{text}\n\n{_recovery(learned, runs)}" if learned else text
+
+
+def _gates(found: Runs) -> str:
+    """The measure of each run, the elements of each in their order."""
+    measures = [run["measure"] for run in found if run.get("measure")]
+    return "; ".join(
+        ", ".join(f"{name} {value:.2f}" for name, value in measure.items()) for measure in measures
+    )
 
 
 def _elements(found: Runs) -> str:
