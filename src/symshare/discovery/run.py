@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,8 @@ from symshare.report import write_report
 
 __all__ = ["Discovery", "discover", "discover_source"]
 
-GATE_LEARNING_RATE = 5e-2
-"""Of a measure: a few logits, each of which has to move by several units within a run."""
-
-STACK_LEARNING_RATE = 1e-2
-"""Of free stacks: as fast as the weights, as in the paper."""
+GATE_LEARNING_RATE, GATE_WEIGHT = 0.3, 5e-3
+"""Of a measure: a few logits, each of which has to move by several units early in a run."""
 
 LARGE_IMAGES = 2
 """Times the steps that images from 21 pixels a side get: their network is deeper and slower."""
@@ -230,13 +227,15 @@ def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
 def _fit_config(
     config: DiscoveryConfig, model: ModelConfig, seed: int, splits: Splits
 ) -> FitConfig:
-    learning_rate = GATE_LEARNING_RATE if model.kind == "gated" else STACK_LEARNING_RATE
     large = min(splits.train.images.shape[2:]) >= MNIST.smallest
     steps = BUDGETS[config.budget].fit_steps * (LARGE_IMAGES if large else 1)
+    optim = OptimConfig(steps=steps)
+    if model.kind == "gated":
+        optim = replace(optim, representation_lr=GATE_LEARNING_RATE, measure=GATE_WEIGHT)
     return FitConfig(
         DataConfig(config.source, config.transform, config.data.root, config.data.limit),
         model,
-        OptimConfig(steps=steps, representation_lr=learning_rate),
+        optim,
         seed,
     )
 
