@@ -259,3 +259,11 @@ def test_refuses_logits_that_are_not_finite(operator, bad):
 def test_says_where_rounds_do_not_suffice():
     with pytest.warns(UserWarning, match="row sums are still up to .* weight decay"):
         project(1e6 * torch.rand(2, 6, 6))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 1), (2, 4), (2, 3, 3)])
+def test_refuses_a_start_of_another_shape(shape):
+    message = r"logits \(2, 3, 3\) start from potentials \(2, 3\), got"
+    with pytest.raises(ValueError, match=message):
+        project(torch.zeros(2, 3, 3), torch.zeros(shape))

@@ -147,6 +147,14 @@ def test_expands_as_the_stack_says(representation):
     torch.testing.assert_close(representation.expand(theta), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_keeps_the_precision_of_base_weights(representation):
+    theta, other = torch.randn(2, 2, 3, representation.positions, dtype=torch.float64)
+    together = representation.expand(theta + other)
+    assert together.dtype == torch.float64
+    apart = representation.expand(theta) + representation.expand(other)
+    torch.testing.assert_close(together, apart, rtol=0, atol=1e-12)
+
+
 def test_expands_in_float32_under_autocast(representation):
     theta = torch.randn(2, 1, representation.positions)
     expected = representation.expand(theta)

@@ -228,7 +228,8 @@ def _recovery(rows: Sequence[Row], runs: dict[str, Runs]) -> str:
         "Entropy: of the rows over that of a uniform row. Exact hits: learned elements that round "
         "to an element of C4 of their own, of 4; one is the anchored identity. Sharp hits: those "
         "with a vertex gap of at most 0.05. Hidden layers after the best relabelling of their "
-        'elements. Rows "from what discover finds" start at the elements found, and Birkhoff\'s '
+        'elements. Rows "from what discover finds" start at the elements found (on CIFAR-10 with '
+        "flips, the flip, which is not in C4), and Birkhoff's "
         "four slots at the first four elements of D4, which are C4: their hits say that training "
         "kept them. Four different elements that know nothing of C4 have a concentration and a "
         "coverage of about 0.4; the explained share has no lower end near the uniform matrix."

@@ -67,7 +67,8 @@ def project(
         fixed schedule less, down to 1e-1, where many singular values lie close below one.
 
     Raises:
-        ValueError: if the last two axes differ or, on the CPU, logits are not finite.
+        ValueError: if the last two axes differ, the start has another shape than a row of the
+            logits or, on the CPU, logits are not finite.
         RuntimeError: on a second or forward-mode derivative.
 
     >>> project(torch.tensor([[3.0, 1.0], [0.0, 2.0]])).R
@@ -78,6 +79,11 @@ def project(
     M = at_least_float32(logits).resolve_neg()
     if start is None:
         start = M.new_zeros(M.shape[:-1])
+    elif start.shape != M.shape[:-1]:
+        raise ValueError(
+            f"project: logits {tuple(M.shape)} start from potentials {tuple(M.shape[:-1])}, got "
+            f"{tuple(start.shape)}; pass those that an earlier call returned"
+        )
     elif start.dtype != M.dtype:
         start = start.to(M.dtype)
     return Projected(*_Projection.apply(M, start, schedule))
