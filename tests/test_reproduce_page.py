@@ -96,7 +96,7 @@ def test_learned_stacks_have_their_metrics():
     }
     unsound = layer | {"marginal_error": 0.1, "entropy": 0.0}
     found = {"layers": [layer, layer | {"explained": 0.5}, unsound]}
-    text = page(content(run("table1/rotated-sinkhorn", 0, 0.9, recovery=found)))
+    text = page(content(run("table1/rotated-sinkhorn", 0, 0.9, recovery=found, elements=4)))
     title = "| Sinkhorn from random permutations, ours"
     numbers = "| 0.50 | 3.00 | 2.00 | 0.25 |"
     assert f"{title} | lifting {numbers} uniform | 1.00 | 0.75 |" in text
@@ -190,6 +190,16 @@ def test_a_row_that_found_nothing_says_so():
 
 def test_learned_measures_are_shown():
     measure = {"id": 1.0, "rot90": 0.984, "flipW": 0.02}
-    text = page(content(run("table1/rotated-gated", 0, 0.9, measure=measure)))
+    text = page(content(run("table1/rotated-gated", 0, 0.9, measure=measure, elements=3)))
     assert "- Gated over D4, ours: id 1.00, rot90 0.98, flipW 0.02" in text
     assert "Learned measures" not in page(content(run("table1/rotated-cnn", 0, 0.9, measure=None)))
+
+
+def test_networks_trained_on_other_images_have_tables_of_their_own():
+    text = page(content(run("table3/to90-cnn", 0, 0.9), run("table3/to180-cnn", 0, 0.7)))
+    study = text.partition("## Table 3")[2].partition("\n## ")[0]
+    first, second = study.split("Training images under ")[1:]
+    assert first.startswith("`rotate:90`:")
+    assert second.startswith("`rotate:180`:")
+    assert line(first, "CNN-64")[3] == "**90.00**"
+    assert line(second, "CNN-64")[3] == "**70.00**"
