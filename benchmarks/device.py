@@ -31,7 +31,10 @@ TABLE1: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"norm": 0.1},
     ),
     "rotated-sinkhorn": ({"kind": "sinkhorn"}, {}),
-    "rotated-gated": ({"kind": "gated", "group": "D4"}, {}),
+    "rotated-gated": (
+        {"kind": "gated", "group": "D4"},
+        {"representation_lr": 0.3, "measure": 0.005},
+    ),
     "rotated-kronecker": ({"kind": "kronecker"}, {}),
 }
 """Rows of the study `table1` with what is set of the network and of the optimiser.
