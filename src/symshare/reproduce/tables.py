@@ -63,9 +63,10 @@ def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: dict[str, Runs]
     searched = [row for row in rows if row.config["network"].get("group") == "found"]
     if any(run["elements"] == 1 for row in searched for run in runs[row.name]):
         text += f"\n\n{NOTHING_FOUND}"
-    gates = [f"- {row.title}: {_gates(runs[row.name])}" for row in rows if _gates(runs[row.name])]
-    if gates:
-        text += "\n\nLearned measures:\n\n" + "\n".join(gates)
+    measures = {row.title: _measures(runs[row.name]) for row in rows}
+    shown = [f"- {title}: {measure}" for title, measure in measures.items() if measure]
+    if shown:
+        text += "\n\nLearned measures:\n\n" + "\n".join(shown)
     learned = [row for row in rows if any(r.get("recovery") for r in _several(runs[row.name]))]
     return f"{text}\n\n{_recovery(learned, runs)}" if learned else text
 
@@ -75,7 +76,7 @@ def _several(found: Runs) -> Runs:
     return [run for run in found if run["elements"] > 1]
 
 
-def _gates(found: Runs) -> str:
+def _measures(found: Runs) -> str:
     """The measure of each run, the elements of each in their order."""
     measures = [run["measure"] for run in _several(found) if run.get("measure")]
     return "; ".join(
