@@ -5,9 +5,11 @@ import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
-from symshare import bake, groups
-from symshare.convert import constants
+from symshare import bake, export, groups
+from symshare.convert import constants, load_tensors
+from symshare.convert.baking import is_plain
 from symshare.layers import (
     GroupBatchNorm,
     GroupConv1d,
@@ -26,6 +28,7 @@ from symshare.layers import (
     LiftConvTranspose1d,
     LiftConvTranspose2d,
     LiftConvTranspose3d,
+    functional,
 )
 from symshare.models import MNIST, SMALL, Architecture, GroupCNN, wscnn
 from symshare.representations import (
@@ -588,6 +591,72 @@ def test_representations_that_user_code_reads_become_constants():
     assert symshare_modules(baked) == {constants.Frozen}
     assert not any(isinstance(module, Representation) for module in baked.modules())
     assert difference(model, baked, torch.randn(2, 1, 6, 6)) < 1e-5
+
+
+def test_what_user_code_reads_is_saved(tmp_path):
+    model, fresh = Holding(), Holding()
+    export(model, "safetensors", tmp_path / "net.safetensors")
+    baked = bake(fresh)
+    baked.load_state_dict(load_tensors(tmp_path / "net.safetensors"))
+    assert difference(model, baked, torch.randn(2, 1, 6, 6)) < 1e-5
+
+
+def test_functions_on_a_representation_are_baked_too():
+    class Pure(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stack = blurred(G, 9)
+            self.theta = nn.Parameter(torch.randn(2, 1, 9))
+
+        def forward(self, x):
+            return functional.lift_conv(x, self.theta, self.stack(), kernel_size=3)
+
+    model = Pure()
+    baked = bake(model)
+    assert is_plain(baked)
+    assert not is_plain(model)
+    assert difference(model, baked, torch.randn(2, 1, 6, 6)) < 1e-5
+
+
+@pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook"])
+def test_hooks_on_replaced_layers_are_refused(register):
+    model = nn.Sequential(LiftConv2d(1, 4, 3, Fixed(C4)))
+    handle = getattr(model[0], register)(lambda *seen: None)
+    with pytest.raises(ValueError, match=r"LiftConv2d has forward hooks.*remove them first"):
+        bake(model)
+    handle.remove()
+    bake(model)
+
+
+def multiplied(module, inputs, output):
+    return 2 * output
+
+
+CHANGED = {
+    "hook on the network": lambda net: net.register_forward_hook(multiplied),
+    "hook on the head": lambda net: net.head.register_forward_hook(multiplied),
+    "another forward": lambda net: setattr(net, "forward", lambda x: x.flatten(1)),
+    "a dropout": lambda net: setattr(net, "lifting", nn.Sequential(net.lifting, nn.Dropout())),
+    "a subclass": lambda net: setattr(net.pool, "__class__", type("Own", (GroupPool,), {})),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED)
+def test_a_changed_network_computes_what_it_computed(change):
+    model = group_cnn("gated")
+    change(model)
+    assert difference(model, bake(model), images()) < 1e-5
+
+
+def test_parametrised_weights_bake_and_parametrised_logits_do_not_snap():
+    model = nn.Sequential(LiftConv2d(1, 4, 3, blurred(G, 9)))
+    nn.utils.parametrizations.weight_norm(model[0], "theta")
+    assert difference(model, bake(model, hard=True), torch.randn(2, 1, 6, 6)) > 1e-3
+    projection = model[0].representation.projection
+    parametrize.register_parametrization(projection, "logits", nn.Identity())
+    assert difference(model, bake(model), torch.randn(2, 1, 6, 6)) < 1e-5
+    with pytest.raises(ValueError, match="cannot move the parametrised logits"):
+        bake(model, hard=True)
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.bfloat16, 0.05)])

@@ -13,6 +13,8 @@ from symshare.layers import (
     GroupConv2d,
     GroupConv3d,
     GroupConvTranspose2d,
+    GroupInstanceNorm,
+    GroupLayerNorm,
     GroupLinear,
     GroupPool,
     LiftConv1d,
@@ -102,6 +104,12 @@ ERRORS = {
         "; move the channels to axis 1",
     ),
     "matrix for vectors": (lambda: run(GroupLinear(1, 2, Sinkhorn(4, 9)), 1, 9), r"\[B, 1, 9\]"),
+    "pool axes": (lambda: run(GroupPool(), 2, 3), r"GroupPool: expected a map \[B, C, G, ...\]"),
+    "layer norm axes": (lambda: run(GroupLayerNorm(), 2, 3), "GroupLayerNorm: expected a map"),
+    "instance norm axes": (
+        lambda: run(GroupInstanceNorm(Measure(3)), 2, 3),
+        r"GroupInstanceNorm: expected a map \[B, C, G, ...\], got \(2, 3\); the group axis comes",
+    ),
     "pool": (lambda: run(GroupPool(Measure(8)), 1, 2, 4), "measure over 8 elements"),
     "norm channels": (
         lambda: run(GroupBatchNorm(3), 2, 2, 4, 5),
@@ -208,6 +216,24 @@ ERRORS = {
         lambda: functional.group_linear(torch.ones(1, 1, 5), torch.ones(1, 1, 6), torch.eye(6)),
         r"group_linear: expected an input \[B, 1, 6\]",
     ),
+    "function matrices": (
+        lambda: conv((1, 2, 8, 8), (2, 2, 9), (4, 8, 9), "lift_conv"),
+        r"expand: expected a stack of square matrices \[G, D, D\], got \(4, 8, 9\)",
+    ),
+    "function one matrix": (
+        lambda: conv((1, 2, 4, 8, 8), (2, 2, 36), (36, 36)),
+        r"expand: expected a stack of square matrices \[G, D, D\], got \(36, 36\)",
+    ),
+    "function bias": (
+        lambda: conv((1, 2, 8, 8), (2, 2, 9), (4, 9, 9), "lift_conv", bias=torch.ones(8)),
+        r"lift_conv: expected a bias \[2\], got \(8,\); all G copies",
+    ),
+    "function bias of vectors": (
+        lambda: functional.group_linear(
+            torch.ones(1, 1, 6), torch.ones(2, 1, 6), torch.eye(6)[None], torch.ones(1)
+        ),
+        r"group_linear: expected a bias \[2\], got \(1,\)",
+    ),
 }
 
 
@@ -247,6 +273,24 @@ def test_refuses_layers_without_channels(name, sizes):
 def test_a_group_has_to_be_wrapped(make, raw):
     with pytest.raises(TypeError, match=r"expected a Representation, got .*Fixed\(action\)"):
         make(raw)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    "make",
+    [
+        GroupPool,
+        GroupLayerNorm,
+        GroupInstanceNorm,
+        lambda gate: GroupBatchNorm(3, gate=gate),
+        lambda gate: Gated(groups.rotations(4), gate),
+    ],
+    ids=["pool", "layer", "instance", "batch", "gated"],
+)
+@pytest.mark.parametrize("wrong", [3, torch.ones(4), C4], ids=["number", "tensor", "stack"])
+def test_a_gate_is_a_measure(make, wrong):
+    with pytest.raises(TypeError, match=r"gate must be a Measure or None, got .*; pass repr"):
+        make(wrong)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,20 @@ def test_a_gradient_step_counts_as_a_change():
     assert torch.equal(projection._start, before)
 
 
+@pytest.mark.parametrize("still", ["row", "column"])
+def test_a_change_is_noticed_wherever_it_is(still):
+    # A mask of the user may hold some positions.
+    projection = sharp()
+    projection()
+    before = projection.potentials.clone()
+    with torch.no_grad():
+        change = torch.randn_like(projection.logits)
+        (change[:, 0] if still == "row" else change[..., 0]).zero_()
+        projection.logits += change
+    projection()
+    assert torch.equal(projection._start, before)
+
+
 def test_accumulated_gradients_are_those_of_one_batch():
     whole = Sinkhorn(4, 9)
     parts = copy.deepcopy(whole)

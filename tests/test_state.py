@@ -168,10 +168,49 @@ def test_half_precision(network, x, dtype):
 def test_autocast_trains(network, x):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = network(x)
+    assert y.dtype == torch.bfloat16
     y.float().square().mean().backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.dtype == parameter.dtype == torch.float32
+
+
+def test_autocast_keeps_vectors_in_its_dtype():
+    linear = symshare.GroupLinear(2, 3, symshare.Sinkhorn(4, 5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert linear(torch.randn(2, 2, 5)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("module", ["projection", "gate", "coefficients"])
+def test_every_learned_part_has_a_version(module):
+    parts = {
+        "projection": symshare.Sinkhorn(4, 9),
+        "gate": symshare.Gated(c4(symshare)),
+        "coefficients": symshare.Birkhoff(c4(symshare)),
+    }
+    state = parts[module].state_dict()
+    state._metadata[module]["version"] = 1000
+    with pytest.raises(ValueError, match=f"version 1000 of {module}"):
+        parts[module].load_state_dict(state)
+
+
+def test_a_given_stack_is_copied():
+    learned = symshare.Sinkhorn(4, 9)
+    R = learned()
+    frozen = symshare.Fixed(R)
+    assert not frozen().requires_grad
+    before = copy.deepcopy(frozen)()
+    with torch.no_grad():
+        R.zero_()
+    assert torch.equal(frozen(), before)
+    assert dict(symshare.Fixed(symshare.Unconstrained(4, 9).matrices).named_parameters()) == {}
+
+
+def test_a_compiled_part_is_pickled():
+    stack = symshare.Sinkhorn(4, 9).eval()
+    R = stack()
+    stack.projection.compile()
+    assert torch.equal(pickle.loads(pickle.dumps(stack))(), R)
 
 
 def test_from_the_meta_device(kind, network, x):

@@ -17,6 +17,8 @@ from symshare.representations import Measure, Representation
 
 __all__ = ["BakeReport", "bake", "is_plain"]
 
+_SHARING = (*LAYERS, Representation, Measure)
+
 
 @dataclass(frozen=True)
 class BakeReport:
@@ -67,11 +69,13 @@ def bake(
 
     Returns:
         The copy, in eval mode and sharing no memory with the model; with `data`, the copy and a
-        :class:`BakeReport`. Hooks on replaced layers are not copied.
+        :class:`BakeReport`. A representation or measure that other modules hold becomes a module
+        that returns the tensor a call of it returned. All weights require gradients.
 
     Raises:
         ValueError: if there is nothing to bake, if `hard` meets a representation that learns
-            in another way, or if a subclass of a layer has a forward pass of its own.
+            in another way, or if a layer has forward hooks, or a subclass of one a forward pass
+            of its own.
 
     >>> from symshare import Fixed, LiftConv2d, groups
     >>> bake(nn.Sequential(LiftConv2d(1, 2, 3, Fixed(groups.rotations(4))), nn.ReLU()))
@@ -85,9 +89,11 @@ def bake(
     """
     if is_plain(model):
         raise ValueError(
-            f"bake: nothing to bake: {type(model).__name__} holds no layer of symshare; is it "
-            "baked already?"
+            f"bake: nothing to bake: {type(model).__name__} holds no layer or representation of "
+            "symshare; is it baked already?"
         )
+    if data is not None and len(data) != 2:
+        raise ValueError(f"bake: data is a pair of samples and their classes, got {len(data)}")
     with torch.inference_mode(False), torch.no_grad():
         settled = copy.deepcopy(model)
         settled.eval()  # where a learned R is projected to convergence
@@ -101,12 +107,12 @@ def bake(
 
 
 def is_plain(model: nn.Module) -> bool:
-    """Whether a network holds no layer of symshare.
+    """Whether a network holds no layer, representation or measure of symshare.
 
     >>> is_plain(nn.ReLU())
     True
     """
-    return not any(isinstance(module, LAYERS) for module in model.modules())
+    return not any(isinstance(module, _SHARING) for module in model.modules())
 
 
 def _written_out(model: nn.Module) -> nn.Module:
@@ -127,7 +133,7 @@ def _written_out(model: nn.Module) -> nn.Module:
 def _constants(model: nn.Module) -> dict[nn.Module, nn.Module]:
     """What representations and measures return, where the user's modules hold them."""
     users = (m for m in model.modules() if not isinstance(m, (*LAYERS, Representation)))
-    held = {child for user in users for child in user.children()}
+    held = {model, *(child for user in users for child in user.children())}
     constants: dict[nn.Module, nn.Module] = {}
     for module in held:
         if isinstance(module, Measure):

@@ -27,8 +27,7 @@ class Frozen(nn.Module):
 
     def __init__(self, value: Tensor):
         super().__init__()
-        # A constant of the architecture, so not in the state dict.
-        self.register_buffer("value", value, persistent=False)
+        self.register_buffer("value", value)
 
     def forward(self) -> Tensor:
         return self.value

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from torch import Tensor, fx, nn
 
+from symshare.convert.hooks import observed
 from symshare.convert.norms import is_batch_norm
 from symshare.convert.plain import LAYERS
 from symshare.layers.convolution import Convolution
@@ -47,8 +48,8 @@ def foldable(model: nn.Module) -> dict[nn.Module, nn.Module]:
         for convolution, norm in candidates
         if isinstance(convolution, Convolution)
         and is_batch_norm(norm, convolution.out_channels)
-        and not _observed(convolution)
-        and not _observed(norm)
+        and not observed(convolution)
+        and not observed(norm)
     }
 
 
@@ -63,7 +64,7 @@ def _traced(model: nn.Module) -> fx.Graph | None:
     """The forward pass, or None where a trace may not be all of it."""
     tracer = _Tracer()
     entered = (module for module in model.modules() if not tracer.is_leaf_module(module))
-    if _has_options(model) or any(_observed(module) for module in entered):
+    if _has_options(model) or any(observed(module) for module in entered):
         return None
     twin = copy.deepcopy(model)
     try:
@@ -136,7 +137,3 @@ def _sequences(module: nn.Module) -> Iterator[nn.Sequential]:
         yield module
         for child in module:
             yield from _sequences(child)
-
-
-def _observed(module: Any) -> bool:
-    return bool(module._forward_hooks or module._forward_pre_hooks)

@@ -6,8 +6,16 @@ from typing import TypeGuard, cast
 
 from torch import nn
 
+from symshare.convert.hooks import observed
 from symshare.convert.plain import filled, plain, plain_convolution
-from symshare.layers import GroupBatchNorm, GroupInstanceNorm, GroupLayerNorm, GroupPool
+from symshare.layers import (
+    GroupBatchNorm,
+    GroupConv2d,
+    GroupInstanceNorm,
+    GroupLayerNorm,
+    GroupPool,
+    LiftConv2d,
+)
 from symshare.layers.convolution import Convolution
 from symshare.layers.pooling import shares
 from symshare.models import GroupCNN
@@ -18,9 +26,12 @@ _NORMS = (GroupBatchNorm, GroupInstanceNorm, GroupLayerNorm)
 
 
 def is_known_network(module: nn.Module) -> TypeGuard[GroupCNN]:
-    """Whether this is a `GroupCNN` whose norms, pooling and head nobody exchanged."""
+    """Whether this is a `GroupCNN` that nobody changed, and that nothing looks into."""
     return (
         type(module) is GroupCNN
+        and not any(observed(part) or "forward" in vars(part) for part in module.modules())
+        and type(module.lifting) is LiftConv2d
+        and all(type(layer) is GroupConv2d for layer in module.hidden)
         and all(type(norm) in _NORMS for norm in module.norms)
         and type(module.pool) is GroupPool
         and type(module.head) is nn.Linear

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from symshare.convert.constants import Affine, GroupMean, Normalise
+from symshare.convert.hooks import observed
 from symshare.convert.norms import channel_map
 from symshare.layers import (
     GroupBatchNorm,
@@ -54,12 +55,18 @@ def plain(layer: nn.Module, norm: nn.Module | None = None) -> nn.Module:
         norm: a batch norm to fold into a convolution.
 
     Raises:
-        ValueError: for a subclass whose forward pass is not the layer's.
+        ValueError: for a subclass whose forward pass is not the layer's, or a layer with hooks.
     """
     if "forward" in vars(layer) or not type(layer).forward.__module__.startswith("symshare."):
         raise ValueError(
             f"bake: {type(layer).__name__} has a forward pass of its own, which is not known to "
             "be that of the layer it derives from; hold the layer as a submodule instead"
+        )
+    if observed(layer):
+        raise ValueError(
+            f"bake: {type(layer).__name__} has forward hooks, which may change what it computes "
+            "and which plain modules would not have; remove them first (weight norm of "
+            "torch.nn.utils is such a hook, that of torch.nn.utils.parametrizations is none)"
         )
     if isinstance(layer, Convolution):
         return _drop_in(layer, norm)

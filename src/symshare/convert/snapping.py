@@ -1,6 +1,7 @@
 """Learned matrices moved to the nearest permutations: the lossy step, on request."""
 
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from symshare.analysis import nearest_permutation
 from symshare.representations import Measure, Projection, Representation
@@ -27,10 +28,17 @@ def snap(model: nn.Module) -> None:
 
     Raises:
         ValueError: if a representation learns in another way; then it may be near no permutation.
+            If logits are parametrised, as only what they are computed from can be moved.
     """
     for module in model.modules():
         if isinstance(module, Representation):
             _check(module)
+        elif isinstance(module, _SOURCES) and is_parametrized(module):
+            raise ValueError(
+                f"bake: hard=True cannot move the parametrised logits of {module._get_name()}; "
+                "call torch.nn.utils.parametrize.remove_parametrizations on them first, or leave "
+                "hard out"
+            )
     for module in model.modules():
         if isinstance(module, Projection) and len(module.logits):
             _settle(module.logits, nearest_permutation(module()))

@@ -63,6 +63,8 @@ class GroupAction(Action):
             raise ValueError(
                 f"GroupAction: {self.names[self.maps.index(None)]} is no lattice map; pass pixels="
             )
+        if self._pixels is not None:
+            self._check_pixels(self._pixels)
         # Signed permutations are told apart by what they do to three positions per axis.
         self._reference = self.domain or (3,) * self.dims
         if len(set(self.names)) < len(self.names):
@@ -73,6 +75,22 @@ class GroupAction(Action):
                 f"GroupAction: the identity must come first and be called 'id', got "
                 f"{self.names[0]!r}; put it first"
             )
+
+    def _check_pixels(self, pixels: Int[Tensor, "G P"]) -> None:
+        if self.domain is None:
+            raise ValueError("GroupAction: pixels are positions of one grid; pass domain=")
+        identity = torch.arange(prod(self.domain), device="cpu")
+        for name, m, row in zip(self.names, self.maps, pixels, strict=True):
+            if not torch.equal(row.sort().values, identity):
+                raise ValueError(
+                    f"GroupAction: pixels of {name} are no permutation of 0..{len(identity) - 1}; "
+                    "give source indices, each once"
+                )
+            if m is not None and not torch.equal(row, m.permutation(self.domain)):
+                raise ValueError(
+                    f"GroupAction: pixels of {name} are not what its map does to shape "
+                    f"{self.domain}; give one of the two"
+                )
 
     @property
     def has_kernel_map(self) -> bool:

@@ -43,7 +43,13 @@ def from_permutations(
         GroupAction(id, rot90, rot180)
     """
     grid = (shape,) if isinstance(shape, int) else tuple(shape)
-    rows = torch.as_tensor(permutations, dtype=torch.int64, device="cpu")
+    given = torch.as_tensor(permutations, device="cpu")
+    if given.is_floating_point():
+        raise ValueError(
+            f"from_permutations: expected whole numbers, got {given.dtype}; a stack of matrices "
+            "is turned into source indices by argmax(-1)"
+        )
+    rows = given.long()
     identity = torch.arange(prod(grid), device="cpu")
     if rows.ndim != 2 or rows.shape[1] != prod(grid):
         raise ValueError(

@@ -7,6 +7,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from symshare.layers.pooling import group_weights
 from symshare.representations import Measure
+from symshare.representations.measure import check_gate
 
 __all__ = ["GroupBatchNorm"]
 
@@ -49,6 +50,7 @@ class GroupBatchNorm(_BatchNorm):
         track_running_stats: bool = True,
         gate: Measure | None = None,
     ):
+        check_gate("GroupBatchNorm", gate)
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         self.gate = gate
 

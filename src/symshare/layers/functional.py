@@ -5,6 +5,8 @@ axes is the length of `kernel_size`; where that is one number for all axes, f sa
 are. The layers are these functions with parameters of their own.
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -95,7 +97,7 @@ def contract(
 ) -> Float[Tensor, "B O G"]:
     """Apply expanded weights to inputs over D positions."""
     y = torch.einsum("ogid,bid->bog", W, x)
-    return y if bias is None else y + bias[:, None]
+    return y if bias is None else y + bias[:, None].to(y.dtype)
 
 
 def lift_conv(
@@ -334,6 +336,7 @@ def group_linear(
     >>> group_linear(torch.ones(2, 1, 6), torch.ones(3, 1, 6), torch.ones(4, 6, 6)).shape
     torch.Size([2, 3, 4])
     """
+    _check_bias("group_linear", theta, bias)
     check_vectors("group_linear", x, *theta.shape[1:])
     return contract(x, expand(R, theta), bias)
 
@@ -347,9 +350,18 @@ def check_vectors(who: str, x: Tensor, channels: int, positions: int) -> None:
         )
 
 
+def _check_bias(who: str, theta: Tensor, bias: Tensor | None) -> None:
+    """Refuse a bias that does not fit base weights [O, I, D]."""
+    if bias is not None and bias.shape != theta.shape[:1]:
+        raise ValueError(
+            f"{who}: expected a bias [{len(theta)}], got {tuple(bias.shape)}; all G copies of a "
+            "channel share one number"
+        )
+
+
 def _dims(who: str, f: Tensor, kernel_size: Size, before: str) -> int:
     """Number of spatial axes: of the kernel, or of f where one number stands for all."""
-    if not isinstance(kernel_size, int):
+    if isinstance(kernel_size, Sequence):
         return len(kernel_size)
     dims = f.ndim - len(before.split(", "))
     if dims not in _CONV:
@@ -369,6 +381,7 @@ def _lift(
             f"size {geometry.kernel_size} has {geometry.taps}; the last axis of theta is D, and f "
             f"is [B, I, *space], here {tuple(f.shape)}"
         )
+    _check_bias(who, theta, bias)
     channels = theta.shape[1] * geometry.groups
     geometry.check_channels(who, channels, theta.shape[0])
     geometry.check_input(who, f, channels)
@@ -396,6 +409,7 @@ def _group(
             f"{who}: expected a measure on {elements} input elements, got {tuple(measure.shape)}; "
             "give one number for each"
         )
+    _check_bias(who, theta, bias)
     channels = theta.shape[1] * geometry.groups
     geometry.check_channels(who, channels, theta.shape[0])
     geometry.check_input(who, f, channels, elements)

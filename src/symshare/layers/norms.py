@@ -4,8 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symshare.layers.pooling import along_group, shares
+from symshare.layers.pooling import along_group, check_map, shares
 from symshare.representations import Measure
+from symshare.representations.measure import check_gate
 
 __all__ = ["GroupInstanceNorm", "GroupLayerNorm", "normalise"]
 
@@ -27,6 +28,7 @@ class GroupLayerNorm(nn.Module):
 
     def __init__(self, gate: Measure | None = None, eps: float = 1e-5):
         super().__init__()
+        check_gate("GroupLayerNorm", gate)
         self.gate = gate
         self.eps = eps
 
@@ -48,6 +50,7 @@ class GroupInstanceNorm(nn.Module):
 
     def __init__(self, gate: Measure | None = None, eps: float = 1e-5):
         super().__init__()
+        check_gate("GroupInstanceNorm", gate)
         self.gate = gate
         self.eps = eps
 
@@ -70,8 +73,9 @@ def normalise(
         eps: added to the variance.
 
     Raises:
-        ValueError: if there are more or fewer weights than elements.
+        ValueError: if f has no group axis, or there are more or fewer weights than elements.
     """
+    check_map("GroupLayerNorm" if across_channels else "GroupInstanceNorm", f)
     if weights is None:
         first = 1 if across_channels else 2
         return nn.functional.layer_norm(f, f.shape[first:], eps=eps)

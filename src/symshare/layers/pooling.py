@@ -4,8 +4,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from symshare.representations import Measure
+from symshare.representations.measure import check_gate
 
-__all__ = ["GroupPool", "along_group", "group_mean", "group_weights", "shares"]
+__all__ = ["GroupPool", "along_group", "check_map", "group_mean", "group_weights", "shares"]
 
 
 class GroupPool(nn.Module):
@@ -21,6 +22,7 @@ class GroupPool(nn.Module):
 
     def __init__(self, gate: Measure | None = None):
         super().__init__()
+        check_gate("GroupPool", gate)
         self.gate = gate
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C *space"]:
@@ -49,9 +51,23 @@ def group_mean(
         weights: of the elements, summing to one; None weighs all alike.
 
     Raises:
-        ValueError: if there are more or fewer weights than elements.
+        ValueError: if f has no group axis, or there are more or fewer weights than elements.
     """
-    return f.mean(2) if weights is None else (f * along_group(weights, f)).sum(2)
+    check_map("GroupPool", f)
+    return f.mean(2) if weights is None else (f * along_group(weights, f)).sum(2).to(f.dtype)
+
+
+def check_map(who: str, f: Tensor) -> None:
+    """Refuse what has no group axis.
+
+    Raises:
+        ValueError: saying where it belongs.
+    """
+    if f.ndim < 3:
+        raise ValueError(
+            f"{who}: expected a map [B, C, G, ...], got {tuple(f.shape)}; the group axis comes "
+            "after the channels"
+        )
 
 
 def along_group(weights: Float[Tensor, " N"], f: Float[Tensor, "B C G *space"]) -> Tensor:

@@ -36,6 +36,14 @@ class Architecture:
     kernel_size: int
     norm: Literal["layer", "instance"] = "layer"
 
+    def __post_init__(self) -> None:
+        if self.blocks < 1 or self.kernel_size < 1 or self.norm not in _NORMS:
+            raise ValueError(
+                "Architecture: expected at least one block and one tap, and a norm among "
+                f"{', '.join(map(repr, _NORMS))}, got blocks={self.blocks}, "
+                f"kernel_size={self.kernel_size}, norm={self.norm!r}"
+            )
+
     @property
     def convolutions(self) -> int:
         """Number of convolutions, each with a representation: one for each block."""

@@ -17,6 +17,7 @@ class _Free(Representation):
         check_sizes(who, group_size, positions)
         super().__init__(group_size)
         self.anchor = anchor
+        self._positions = positions
         self._start(starting_logits(who, init, group_size - anchor, positions))
 
     def _start(self, logits: Float[Tensor, "n D D"]) -> None:
@@ -28,7 +29,7 @@ class _Free(Representation):
 
     @property
     def positions(self) -> int:
-        return next(self.parameters()).shape[-1]
+        return self._positions
 
     def forward(self) -> Float[Tensor, "G D D"]:
         learned = self._learned()

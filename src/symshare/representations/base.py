@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symshare.representations.expansion import check_theta, expand
-from symshare.representations.measure import Measure
+from symshare.representations.measure import Measure, check_gate
 from symshare.representations.state import Versioned
 from symshare.sinkhorn import entropy, marginal_error
 
@@ -51,6 +51,7 @@ class Representation(Versioned, ABC):
 
     def __init__(self, group_size: int, gate: Measure | None = None):
         super().__init__()
+        check_gate(self._get_name(), gate)
         self.group_size = group_size
         self.gate = gate
 
@@ -133,15 +134,6 @@ def check_sizes(who: str, group_size: int, positions: int) -> None:
         raise ValueError(
             f"{who}: group_size and positions must be at least 1, got "
             f"group_size={group_size}, positions={positions}"
-        )
-
-
-def check_stack(who: str, stack: Tensor) -> None:
-    """Refuse what is no stack of square matrices."""
-    if stack.ndim != 3 or stack.shape[-1] != stack.shape[-2] or not stack.numel():
-        raise ValueError(
-            f"{who}: expected a stack of square matrices [G, D, D], got {tuple(stack.shape)}; "
-            "stack one matrix for each group element"
         )
 
 

@@ -11,16 +11,16 @@ from symshare.representations.base import (
     Penalised,
     Representation,
     check_identity_first,
-    check_stack,
 )
 from symshare.representations.constant import Constant
-from symshare.representations.expansion import check_theta
+from symshare.representations.expansion import check_stack, check_theta
 from symshare.representations.starts import near
+from symshare.representations.state import Versioned
 from symshare.sinkhorn import marginal_error
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
 
-class Coefficients(nn.Module):
+class Coefficients(Versioned):
     """Convex coefficients c [G, N]: each of G slots is a distribution over N elements.
 
     Args:

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 class Constant(nn.Module):
     """Holds a tensor that moves with the module, and that nothing else changes.
 
-    Not a buffer: `to_empty` and `load_state_dict(assign=True)` after a start on the meta device
-    would lose its values, `half()` would round them, and an average of models mix them.
+    A copy, out of reach of the graph and the hands that the tensor came from. Not a buffer:
+    `to_empty` and `load_state_dict(assign=True)` after a start on the meta device would lose its
+    values, `half()` would round them, and an average of models mix them.
 
     >>> module = Constant(torch.eye(2)).to("meta").to_empty(device="cpu")
     >>> module()
@@ -23,7 +24,7 @@ class Constant(nn.Module):
 
     def __init__(self, value: Tensor):
         super().__init__()
-        self._origin = value
+        self._origin = value.detach().clone()
         floating = value.dtype if value.is_floating_point() else None
         where = torch.empty(0, dtype=floating)
         self.register_buffer("_where", where, persistent=False)

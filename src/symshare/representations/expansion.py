@@ -19,12 +19,13 @@ def expand(R: Float[Tensor, "G D D"], theta: Float[Tensor, "O I D"]) -> Float[Te
         theta: base weights [O, I, D]; the result has their dtype.
 
     Raises:
-        ValueError: if R and theta differ in D.
+        ValueError: if R is no stack of square matrices, or R and theta differ in D.
 
     >>> turn = torch.eye(4).roll(1, 0)
     >>> expand(torch.stack([torch.eye(4), turn]), torch.arange(4.0)[None, None]).int().tolist()
     [[[[0, 1, 2, 3]], [[3, 0, 1, 2]]]]
     """
+    check_stack("expand", R)
     check_theta("expand", theta, R.shape[-1])
     dtype = torch.promote_types(torch.promote_types(R.dtype, theta.dtype), torch.float32)
     with full_precision(theta):
@@ -38,4 +39,13 @@ def check_theta(who: str, theta: Tensor, positions: int) -> None:
         raise ValueError(
             f"{who}: R acts on D={positions} positions, but theta {tuple(theta.shape)} has "
             f"{theta.shape[-1]}; the last axis of theta is D"
+        )
+
+
+def check_stack(who: str, stack: Tensor) -> None:
+    """Refuse what is no stack of square matrices."""
+    if stack.ndim != 3 or stack.shape[-1] != stack.shape[-2] or not stack.numel():
+        raise ValueError(
+            f"{who}: expected a stack of square matrices [G, D, D], got {tuple(stack.shape)}; "
+            "stack one matrix for each group element"
         )

@@ -1,6 +1,8 @@
 """One element action and one spatial action for a whole network, multiplied only when applied."""
 
 import math
+from collections.abc import Iterable
+from operator import index
 
 import torch
 from jaxtyping import Float
@@ -92,7 +94,7 @@ class Kronecker(_Factored):
         anchor: bool = True,
         temperature: float = 0.05,
     ):
-        size = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
+        size = _each_axis(kernel_size, 2)
         if group_size < 1 or not size or min(size) < 1:
             raise ValueError(
                 "Kronecker: group_size and kernel_size must be at least 1, got "
@@ -131,9 +133,7 @@ class Kronecker(_Factored):
         >>> cube.group_size, cube.on_kernel((3, 3, 3)).positions
         (24, 27)
         """
-        size = kernel_size
-        if isinstance(kernel_size, int):
-            size = (kernel_size,) * action.dims
+        size = _each_axis(kernel_size, action.dims)
         return cls(
             len(action),
             size,
@@ -281,3 +281,10 @@ class KroneckerProduct(_Factored):
             A, B = (factor.R for factor in self.factors())
             both = [A.sum(axis)[:, :, None] * B.sum(axis)[:, None] for axis in (-1, -2)]
             return (torch.stack(both) - 1).abs().max()
+
+
+def _each_axis(kernel_size: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
+    """Lengths along every axis; one number stands for all."""
+    if isinstance(kernel_size, Iterable):
+        return tuple(map(index, kernel_size))
+    return (index(kernel_size),) * dims

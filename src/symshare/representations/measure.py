@@ -4,8 +4,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from symshare.representations.state import Versioned
 
-class Measure(nn.Module):
+
+class Measure(Versioned):
     """Learned measure mu [G] in [0, 1] on group elements; the identity is fixed at 1.
 
     Args:
@@ -31,3 +33,16 @@ class Measure(nn.Module):
 
     def extra_repr(self) -> str:
         return f"group_size={len(self.logits) + 1}"
+
+
+def check_gate(who: str, gate: object) -> None:
+    """Refuse what is no measure, such as the tensor that one returns.
+
+    Raises:
+        TypeError: saying where to find one.
+    """
+    if not (gate is None or isinstance(gate, Measure)):
+        raise TypeError(
+            f"{who}: gate must be a Measure or None, got {type(gate).__name__}; pass "
+            "representation.gate"
+        )

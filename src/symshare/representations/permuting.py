@@ -11,11 +11,11 @@ from symshare.representations.base import (
     Penalised,
     Representation,
     check_identity_first,
-    check_stack,
     membership_of,
 )
 from symshare.representations.constant import Constant
-from symshare.representations.measure import Measure
+from symshare.representations.expansion import check_stack
+from symshare.representations.measure import Measure, check_gate
 from symshare.sinkhorn import marginal_error
 
 
@@ -129,6 +129,7 @@ class Gated(_Permuting):
         if isinstance(action, Tensor):
             why = "whose measure is fixed at 1; put it first"
             check_identity_first("Gated", action, why)
+        check_gate("Gated", gate)
         self.gate = Measure(len(action)) if gate is None else gate
         if len(self.gate.logits) + 1 != len(action):
             raise ValueError(

@@ -10,9 +10,9 @@ from symshare.representations.base import (
     Representation,
     check_identity_first,
     check_sizes,
-    check_stack,
     membership_of,
 )
+from symshare.representations.expansion import check_stack
 from symshare.representations.projection import Projection
 from symshare.representations.starts import (
     SHARP_MASS,

@@ -70,8 +70,8 @@ class Projection(Versioned):
         """Potentials to start from: new ones where the logits have changed since the last call."""
         if not self.moves:
             return self.potentials
-        # What an optimiser changes, it changes in every row: one of each matrix tells.
-        now = self.logits.detach()[:, 0]
+        # An optimiser changes all entries that learn; the diagonal has one of each row and column.
+        now = self.logits.detach().diagonal(dim1=-2, dim2=-1)
         if not adapts(now):
             changed = (now != self._seen).any()
             self._start.copy_(torch.where(changed, self.potentials, self._start))
@@ -112,7 +112,7 @@ class Projection(Versioned):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled: all but a shared R, which belongs to one graph."""
-        return {**self.__dict__, "_given": None}
+        return {**super().__getstate__(), "_given": None}
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
