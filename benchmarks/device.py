@@ -95,8 +95,12 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=STEPS, help="of each row of table1")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each row of table1")
     options = parser.parse_args()
-    make_importable()
     chosen = options.parts or [name for name in PARTS if options.smoke or name != "table1"]
+    if "table1" not in chosen:
+        for name in ("data", "rows", "steps", "seeds"):
+            if getattr(options, name) != parser.get_default(name):
+                parser.error(f"--{name} is of table1; add --parts table1")
+    make_importable()
     start = time.perf_counter()
     summary: dict[str, Any] = {"summary": True}
     failed = False

@@ -143,11 +143,13 @@ def _elements(
                 "permutation": permutation.tolist(),
                 "shape": list(shape),
                 "kernel_permutation": kernels[name].tolist() if kernels else None,
-                "kernel_shape": list(case.get("kernel", (3, 3))) if kernels else None,
+                "kernel_shape": [3, 3] if kernels else None,
                 "source": "statistics" if "shifts" in case else "lattice",
                 "excess_loss": loss,
                 "interval": [loss - reach, loss + reach],
                 "p_symmetric": 0.001 if status == "symmetric" else 1.0,
+                "p_approximate": 0.001 if status in ("symmetric", "approximate") else 1.0,
+                "image_change": 0.02 if status == "symmetric" else 1.3,
                 "p_broken": 0.001 if status == "broken" else 1.0,
                 "residual": 0.7 if status == "symmetric" else 4.2,
                 "status": status,
@@ -239,14 +241,15 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
     kernel = case.get("kernel", (3, 3))
     case["shape_k"] = kernel
     permutations = _permutations(case, shape)
-    kernels = None if kernel is None else _permutations({**case}, kernel)
+    kernels = None if kernel is None else _permutations(case, kernel)
     folder.mkdir(parents=True, exist_ok=True)
     shown = min(len(classes), 10)
     save_file(
         {"images": _images(shape, channels, shown), "labels": torch.arange(shown)},
         folder / "examples.safetensors",
     )
-    elements = _elements(case, permutations, kernels, shape, classes)
+    small = None if kernel is None else _permutations(case, (3, 3))
+    elements = _elements(case, permutations, small, shape, classes)
     accuracy: dict[str, Any] = dict.fromkeys(("cnn", "found", "gated", "sinkhorn"))
     drawn = kernels or {"id": torch.arange(9)}
     case["shape_k"] = kernel or (3, 3)
@@ -290,6 +293,7 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
         "alpha": 0.05,
         "samples": 1198,
         "elements": elements,
+        "planned": ["cnn", *(["found"] if case["found"] else []), "gated", "sinkhorn"],
         "power": {
             "passed": passed,
             "reasons": [] if passed else ["accuracy 11.3 % is not clearly above chance (10.1 %)"],

@@ -38,6 +38,15 @@ def lines():
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.parametrize("option", ["--data=/nowhere", "--rows=rotated-cnn", "--steps=5"])
+def test_options_of_a_part_that_is_not_run_are_refused(option):
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "device.py", option], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "is of table1; add --parts table1" in done.stderr
+
+
 def test_all_parts_run(lines):
     *rows, summary = lines
     parts = ["sinkhorn", "step", "layer", "synchronisation", "compiled", "table1"]

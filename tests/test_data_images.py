@@ -84,13 +84,15 @@ def test_large_images_are_accepted_and_fill_values_are_not():
         (np.zeros((2, 3, 3)), [0, -1], "ab", r"labels in 0..1, got -1 for image 1"),
         (np.zeros((2, 3, 3)), [0, 2], "ab", r"labels in 0..1, got 2 for image 1; number the"),
         (np.zeros((2, 3, 3)), [0, 10**9], None, "label 1000000000 is out of range for 2 images"),
+        (np.zeros((3, 3, 3)), [1, 2, 1], None, "smallest label is 1; number the classes 0, 1, 2"),
         (np.zeros((2, 3, 3)), [0, 0], None, "at least 2 classes, got 1"),
         (np.zeros((2, 3, 3)), [1, 1], "ab", "at least 2 classes, got only class 'b'"),
         (np.zeros((0, 3, 3)), np.zeros(0, int), "ab", "at least 2 classes, got no image"),
     ],
     ids=["2 axes", "5 axes", "channels last", "int64", "no pixel", "unequal size", "text", "nan",
          "inf", "unequal number", "label axes", "float labels", "bool labels", "negative label",
-         "label too large", "stray label", "one class", "one class named", "empty"],
+         "label too large", "stray label", "labels from 1", "one class", "one class named",
+         "empty"],
 )  # fmt: skip
 def test_refuses(images, labels, classes, message):
     with pytest.raises(ValueError, match=message) as caught:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_partial_sets_become_networks_of_two_elements():
     ids=["plain", "quoted", "arrays"],
 )
 def test_the_command_that_remakes_it(config, command):
-    assert config.command == command
+    assert config.command() == command
 
 
 @pytest.mark.slow
@@ -199,7 +200,13 @@ def test_what_the_label_tolerates_is_not_called_a_symmetry(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["candidates.json", "evidence.safetensors", "runs/cnn-seed0/result.json"]
+    "name",
+    [
+        "candidates.json",
+        "evidence.safetensors",
+        "runs/cnn-seed0/result.json",
+        "runs/gated-seed1/representations.safetensors",
+    ],
 )
 def test_a_damaged_file_is_named(turned, whole, tmp_path, name):
     shutil.copytree(whole.out, tmp_path / "run")
@@ -218,6 +225,80 @@ def test_neither_proposing_nor_judging_reads_the_test_part(turned, whole, tmp_pa
     held_out = {image.numpy().tobytes() for image in splits.test.images}
     assert not held_out & {image.numpy().tobytes() for image in pool.images}
     assert len(pool) + len(splits.test) == 960
+
+
+@pytest.mark.parametrize("step", ["propose_candidates", "gather_evidence"])
+def test_proposing_and_judging_are_given_that_pool(turned, tmp_path, monkeypatch, step):
+    given = []
+
+    def stop(folder, config, pool, *rest):
+        given.append(pool)
+        raise InterruptedError
+
+    monkeypatch.setattr(f"symshare.discovery.run.{step}", stop)
+    with pytest.raises(InterruptedError):
+        symshare.discover(*turned, out=tmp_path / "run")
+    pool = judge_pool(split(LabelledImages.from_arrays(*turned), seed=0), DiscoveryConfig("arrays"))
+    assert torch.equal(given[0].images, pool.images)
+
+
+def test_takes_numbers_and_names_of_numpy(turned, tmp_path):
+    images, labels = turned
+    found = symshare.discover(
+        images,
+        labels,
+        classes=np.unique(labels),
+        seed=np.int64(1),
+        candidates=groups.rotations(4),
+        out=tmp_path / "run",
+    )
+    assert found.record["classes"] == ["0", "1", "2", "3"]
+    assert found.record["commands"] == [
+        "symshare.discover(images, labels, classes=classes, candidates=candidates, seed=1)"
+    ]
+
+
+def test_different_calls_have_different_folders(turned, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("symshare.discovery.run.judge_pool", lambda *seen: 1 / 0)
+    for options in ({}, {"periodic": ("W",)}, {"seed": 1}, {"candidates": groups.rotations(2)}):
+        with pytest.raises(ZeroDivisionError):
+            symshare.discover(*turned, **options)
+    assert len(list((tmp_path / "runs").iterdir())) == 4
+
+
+@pytest.mark.parametrize(
+    ("statuses", "note"),
+    [
+        (["broken", "symmetric", "broken", "approximate"], "flipW holds approximately, but"),
+        (["approximate", "symmetric", "approximate", "broken"], "rot90 or rot270 holds approx"),
+    ],
+)
+def test_names_what_passed_and_is_left_out(statuses, note):
+    assert note in " ".join(_notes(statuses))
+
+
+def test_says_where_images_are_too_few():
+    (note,) = [n for n in _notes(["broken", "approximate", "broken", "broken"]) if "too few" in n]
+    assert note.startswith("The loss after rot180 looks like that of a symmetry")
+
+
+def _notes(statuses):
+    """Caveats where rot90, rot180, rot270 and flipW have these statuses."""
+    action = groups.dihedral(4).subset(["id", "rot90", "rot180", "rot270", "flipW"])
+    excess = {"symmetric": 0.0, "approximate": 0.01, "broken": 3.0}
+    verdict = decide(
+        test_judge.evidence([excess[status] for status in statuses]), action, [None] * 4
+    )
+    judgements = tuple(
+        replace(j, status=status) for j, status in zip(verdict.judgements, statuses, strict=True)
+    )
+    found = ("rot180",) if "symmetric" in statuses else ()
+    approximate = () if found else ("rot180",)
+    verdict = replace(
+        verdict, judgements=judgements, found=found, approximate=approximate, word="group"
+    )
+    return caveats(verdict, propose(torch.rand(64, 1, 4, 4)), tuple("0123456789"), ())
 
 
 def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeypatch):

@@ -80,12 +80,14 @@ def record(candidates, question):
     models = ("cnn", "found", "gated", "sinkhorn")
     return verdict_record(
         DiscoveryConfig("digits"),
+        DiscoveryConfig("digits").command(),
         ("0", "1"),
         candidates,
         decide(question, candidates.action(), candidates.residuals),
         runs={name: [run] for name in models},
         seconds={},
         seeds={},
+        planned=models,
         notes=[],
     )
 

@@ -93,6 +93,28 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert time.perf_counter() - start < 1
 
 
+def test_a_lost_file_of_a_finished_run_is_made_again(tmp_path):
+    first = fit(config("gated"), tmp_path / "run")
+    lost = tmp_path / "run" / "representations.safetensors"
+    content = lost.read_bytes()
+    lost.unlink()
+    assert {**fit(config("gated"), tmp_path / "run"), "seconds": 0} == {**first, "seconds": 0}
+    assert lost.read_bytes() == content
+
+
+def test_a_diverged_run_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"cnn diverged, its validation loss is nan; use a small"):
+        fit(config(lr=1e30), tmp_path / "run")
+    assert not (tmp_path / "run" / "result.json").exists()
+
+
+def test_a_checkpoint_is_written_beside_the_old_one(tmp_path, monkeypatch):
+    # Not in a folder for temporary files, which may be on another disk.
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    fit(config(), tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["last.ckpt"]
+
+
 def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, monkeypatch):
     whole = fit(config("gated"), tmp_path / "whole")
     epochs = []

@@ -115,6 +115,29 @@ def test_image_change_is_one_for_scrambling_and_zero_for_symmetry():
     assert change[-3:].mean().item() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e9])
+def test_image_change_does_not_depend_on_the_unit(unit):
+    images = torch.rand(60, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    images[..., 0, :] += 2
+    random = torch.stack([torch.arange(16).roll(s) for s in (3, 5, 6)])
+    changes = []
+    for scaled in (images, unit * images):
+        torch.manual_seed(0)
+        changes.append(image_change(scaled, D4.permutation((4, 4)), random))
+    torch.testing.assert_close(*changes, rtol=1e-3, atol=1e-3)
+
+
+def test_image_change_reads_images_of_all_classes(monkeypatch):
+    # Symmetric images first, as in a file that is in the order of classes.
+    monkeypatch.setattr("symshare.judge.evidence._MOMENT_IMAGES", 200)
+    images = torch.rand(400, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    images[:200] = images[:200].mean()
+    images[200:, ..., 0, :] += 2
+    random = torch.stack([torch.arange(16).roll(s) for s in (3, 5, 6)])
+    change = image_change(images, D4.permutation((4, 4)), random)
+    assert change[D4.names.index("flipH")] > 0.5
+
+
 def test_approximate_between_the_two_bounds():
     costs = [0.2 if name == "flipW" else 2.0 for name in D4.names[1:]]
     verdict = decide(evidence(costs), D4)

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 
+from symshare import groups
 from symshare.report import charts, pictures, sentences, write_report
+from symshare.report.networks import _known
 from symshare.report.results import Run
 
 from .synthetic_run import CASES, write_run
@@ -245,6 +247,7 @@ def _accuracy(*values: float) -> dict[str, Any]:
         pytest.param((0.85, 0.95, 0.90), (0.84, 0.94, 0.89), "Not clearly", "Welch", id="unclear"),
         pytest.param((0.9,), (0.8,), "Not clear from a single", "50\xa0% fewer", id="one seed"),
         pytest.param(None, (0.8, 0.9), "Not measured", "not both trained", id="not trained"),
+        pytest.param((0.9, 0.9), (0.8, 0.8), "Not clear from seeds", "+10.0", id="no spread"),
     ],
 )
 def test_does_it_help(
@@ -254,6 +257,27 @@ def test_does_it_help(
     short, long = sentences.help_answer({"found": ["rot180"], "accuracy": accuracy})
     assert short.startswith(answer)
     assert part in long
+
+
+def test_says_that_a_network_cannot_be_built() -> None:
+    verdict = {"found": ["shift1"], "planned": ["cnn"], "accuracy": {"cnn": _accuracy(0.9)}}
+    short, long = sentences.help_answer(verdict)
+    assert (short, "takes up where it stopped" in long) == ("Not measured", False)
+    assert sentences.missing_accuracy(verdict, "found") == "no such network exists here"
+
+
+@pytest.mark.parametrize("side", [3, 5, 7])
+def test_knows_candidates_in_stacks_of_every_size(side: int) -> None:
+    square = groups.dihedral(4)
+    elements = [
+        {"name": name, "kernel_permutation": permutation}
+        for name, permutation in zip(square.names, square.permutation(3).tolist(), strict=True)
+    ]
+    named = [_known({"elements": elements}, p) for p in square.permutation(side).tolist()]
+    assert named == list(square.names)
+    shifted = torch.arange(side**2).roll(1).tolist()
+    assert _known({"elements": elements}, shifted) is None
+    assert _known({"elements": elements[:2]}, square.permutation(side)[2].tolist()) is None
 
 
 @pytest.fixture(scope="module")

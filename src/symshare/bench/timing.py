@@ -46,6 +46,8 @@ def session(config: BenchConfig) -> Generator[torch.device]:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
         raise ValueError(f"device {config.device} cannot be used here: {reason}") from error
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be cpu or cuda, got {config.device}: others are not timed")
     threads = torch.get_num_threads()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)

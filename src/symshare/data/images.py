@@ -141,6 +141,11 @@ def _number(labels: Tensor) -> tuple[str, ...]:
             f"LabelledImages: label {low if low < 0 else high} is out of range for "
             f"{labels.numel()} images; number the classes 0, 1, 2, ..."
         )
+    if low > 0:
+        raise ValueError(
+            f"LabelledImages: the smallest label is {low}; number the classes 0, 1, 2, ..., or "
+            "name them all with classes="
+        )
     return tuple(str(index) for index in range(high + 1))
 
 

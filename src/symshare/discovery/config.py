@@ -1,6 +1,7 @@
 """What a discovery is, as plain dataclasses: importing them does not import torch."""
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -72,8 +73,10 @@ class DiscoveryConfig:
         """Refuse what would fail only later."""
         if self.budget not in BUDGETS:
             raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {self.budget!r}")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
+        # Networks are compared with this seed and those after it.
+        last = 2**32 - BUDGETS[self.budget].fit_seeds
+        if not 0 <= self.seed <= last:
+            raise ValueError(f"seed must be between 0 and {last}, got {self.seed}")
         if not set(self.periodic) <= {"H", "W"}:
             raise ValueError(f'periodic axes are "H" and "W", got {self.periodic}')
 
@@ -81,12 +84,16 @@ class DiscoveryConfig:
         """Plain values, as `symshare discover --config` reads them back."""
         return {**asdict(self), "periodic": list(self.periodic)}
 
-    @property
-    def command(self) -> str:
+    def command(self, handed: Sequence[str] = ()) -> str:
         """The command line, or the call, that does it again.
 
-        >>> DiscoveryConfig("digits", "rotate:90", seed=3).command
+        Args:
+            handed: names of arguments of the call, beside images and labels, that are no settings.
+
+        >>> DiscoveryConfig("digits", "rotate:90", seed=3).command()
         'symshare discover digits --transform rotate:90 --seed 3'
+        >>> DiscoveryConfig("arrays").command(["candidates"])
+        'symshare.discover(images, labels, candidates=candidates)'
         """
         options: dict[str, Any] = {
             "transform": self.transform,
@@ -100,7 +107,9 @@ class DiscoveryConfig:
         if self.source == "arrays":
             if self.periodic:
                 given["periodic"] = self.periodic
-            arguments = "".join(f", {name}={value!r}" for name, value in given.items())
+            words = [f"{name}={name}" for name in handed]
+            words += [f"{name}={value!r}" for name, value in given.items()]
+            arguments = "".join(f", {word}" for word in words)
             return f"symshare.discover(images, labels{arguments})"
         words = ["symshare discover", shlex.quote(self.source)]
         words += [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]

@@ -2,6 +2,7 @@
 
 import platform
 import statistics
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -20,12 +21,14 @@ KERNEL = 3
 
 def verdict_record(
     config: DiscoveryConfig,
+    command: str,
     classes: tuple[str, ...],
     candidates: Candidates,
     verdict: Verdict,
     runs: dict[str, list[dict[str, Any]]],
     seconds: dict[str, float],
     seeds: dict[str, list[int]],
+    planned: Sequence[str],
     notes: list[str],
 ) -> dict[str, Any]:
     """Everything a reader or a program may want to know, as plain values."""
@@ -62,13 +65,14 @@ def verdict_record(
             name: accuracy_entry(runs.get(name, []))
             for name in ("cnn", "found", "gated", "sinkhorn")
         },
+        "planned": list(planned),
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
         "seeds": seeds,
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "pytorch-lightning", "numpy")},
         },
-        "commands": [config.command],
+        "commands": [command],
         "classes": list(classes),
     }
 

@@ -2,11 +2,12 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -69,12 +70,12 @@ def discover(
     images: Any,
     labels: Any,
     *,
-    classes: tuple[str, ...] | None = None,
+    classes: Iterable[object] | None = None,
     transform: str = "none",
     candidates: GroupAction | None = None,
     periodic: tuple[str, ...] = (),
     budget: BudgetName = "standard",
-    seed: int = 0,
+    seed: SupportsIndex = 0,
     out: Path | str | None = None,
 ) -> Discovery:
     """Find the symmetries of labelled images, and say whether a network gains by them.
@@ -98,15 +99,18 @@ def discover(
         ValueError: where the data cannot be used, or `out` holds another run.
         OSError: where `out` cannot be written.
     """
-    data = LabelledImages.from_arrays(images, labels, classes).to("cpu")
-    config = DiscoveryConfig("arrays", transform, budget, seed, tuple(periodic))
+    named = None if classes is None else tuple(map(str, classes))
+    data = LabelledImages.from_arrays(images, labels, named).to("cpu")
+    config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
+    handed = {"classes": classes, "candidates": candidates}
+    command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(_split, data)
-    return _discover(config, parts, candidates, out, tell=lambda step, value: None)
+    return _discover(config, command, parts, candidates, out, tell=lambda step, value: None)
 
 
 def discover_source(config: DiscoveryConfig, out: Path | str | None, tell: Tell) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    return _discover(config, partial(_load, config), None, out, tell)
+    return _discover(config, config.command(), partial(_load, config), None, out, tell)
 
 
 def _split(data: LabelledImages, seed: int) -> Splits:
@@ -120,6 +124,7 @@ def _load(config: DiscoveryConfig, seed: int) -> Splits:
 
 def _discover(
     config: DiscoveryConfig,
+    command: str,
     parts: Callable[[int], Splits],
     extra: GroupAction | None,
     out: Path | str | None,
@@ -148,7 +153,16 @@ def _discover(
             "run, not which is better. --budget standard or thorough compares them."
         )
     publish = partial(
-        _publish, folder, config, splits.train.classes, candidates, verdict, seconds, notes
+        _publish,
+        folder,
+        config,
+        command,
+        splits.train.classes,
+        candidates,
+        verdict,
+        seconds,
+        tuple(plan),
+        notes,
     )
     record = publish({})
     tell("judge", verdict)
@@ -188,10 +202,12 @@ def _claim(
 def _publish(
     folder: Path,
     config: DiscoveryConfig,
+    command: str,
     classes: tuple[str, ...],
     candidates: Candidates,
     verdict: Verdict,
     seconds: dict[str, float],
+    planned: tuple[str, ...],
     notes: list[str],
     runs: dict[str, list[dict[str, Any]]],
 ) -> dict[str, Any]:
@@ -200,7 +216,9 @@ def _publish(
     spent = {**seconds, "fit": sum(run["seconds"] for run in done)}
     spent["total"] = sum(spent.values())
     seeds = {"judge": [config.seed], "fit": sorted({run["seed"] for run in done})}
-    record = verdict_record(config, classes, candidates, verdict, runs, spent, seeds, notes)
+    record = verdict_record(
+        config, command, classes, candidates, verdict, runs, spent, seeds, planned, notes
+    )
     write_atomically(
         folder / "verdict.json", json.dumps(record, indent=1, allow_nan=False).encode()
     )
@@ -210,7 +228,8 @@ def _publish(
 def _name(config: DiscoveryConfig, fingerprint: str) -> str:
     source = Path(config.source).stem
     law = config.transform.replace(":", "")
-    return f"{source}-{law}-{config.budget}-seed{config.seed}-{fingerprint[:6]}"
+    all_else = hashlib.sha256(f"{config.to_dict()} {fingerprint}".encode()).hexdigest()
+    return f"{source}-{law}-{config.budget}-seed{config.seed}-{all_else[:6]}"
 
 
 def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:

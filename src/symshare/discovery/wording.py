@@ -8,7 +8,8 @@ __all__ = ["caveats", "sentence"]
 
 def sentence(verdict: Verdict) -> str:
     """One sentence that says what was found, for a reader who reads nothing else."""
-    knows = f"of the {verdict.power.gain:.2f} nats that a network knows about the label"
+    gain = f"{verdict.power.gain:.2f} nats"
+    knows = f"of the {gain} that a network knows about the label"
     if verdict.word == "group":
         worst = max(j.interval[1] for j in verdict.judgements if j.name in verdict.found)
         return (
@@ -39,7 +40,8 @@ def sentence(verdict: Verdict) -> str:
         least = min(broken, key=lambda j: j.excess_loss)
         return (
             f"No symmetry among the {len(verdict.judgements)} candidates: of those that the "
-            f"network minds, the mildest, {least.name}, costs {least.excess_loss:.2f} nats {knows}."
+            f"network minds, the mildest, {least.name}, costs {least.excess_loss:.2f} nats, where "
+            f"a network knows {gain} about the label."
         )
     if not verdict.power.passed:
         return f"Undecided: {verdict.power.reasons[0]}."
@@ -70,12 +72,17 @@ def caveats(
             "those of the data (their second moments change): the label tolerates it, the data "
             "does not have it."
         )
-    members = verdict.found or verdict.approximate
-    outside = [name for name in _named(verdict, "symmetric") if name not in members]
-    if members and outside:
+    notes += _left_out(verdict)
+    close = [
+        j.name
+        for j in verdict.judgements
+        if j.status in ("approximate", "undecided") and j.interval[1] < verdict.delta
+    ]
+    if verdict.power.passed and close:
         notes.append(
-            f"{_listed(outside)} passed the test by itself, but some product with the group did "
-            "not, or was no candidate."
+            f"The loss after {_listed(close)} looks like that of a symmetry, but "
+            f"{verdict.samples} held-out images are too few to show it, since a single one that "
+            "was not drawn could change it: use more images."
         )
     for j in verdict.judgements:
         if j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
@@ -97,6 +104,26 @@ def caveats(
     notes.append(
         "The verdict speaks of data like these: it says nothing about poses that no image shows."
     )
+    return notes
+
+
+def _left_out(verdict: Verdict) -> list[str]:
+    """Say which elements passed a test and are in no group."""
+    members = verdict.found or verdict.approximate
+    outside = [name for name in _named(verdict, "symmetric") if name not in members]
+    looser = [name for name in _named(verdict, "approximate") if name not in members]
+    if verdict.word == "undecided":
+        return []  # which the verdict's sentence says
+    notes = []
+    if outside and members:
+        notes.append(
+            f"{_listed(outside)} passed the test by itself, but some product with the group did "
+            "not, or was no candidate."
+        )
+    elif outside:
+        notes.append(f"{_listed(outside)} passed the test by itself, but belongs to no one group.")
+    if looser:
+        notes.append(f"{_listed(looser)} holds approximately, but belongs to no one group.")
     return notes
 
 

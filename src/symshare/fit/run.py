@@ -1,6 +1,7 @@
 """Run a `FitConfig`: train, write a run directory, read the test part once at the end."""
 
 import json
+import math
 import time
 from dataclasses import replace
 from functools import partial
@@ -65,8 +66,8 @@ def fit_splits(
         torch.manual_seed(config.seed)
         network = build(config.model, splits.train)
     claim(out, config.to_dict(), splits.fingerprint)
-    finished = out / "result.json"
-    if finished.exists():
+    finished, tensors = out / "result.json", out / "representations.safetensors"
+    if finished.exists() and tensors.exists():
         return read_json(finished, "model", "test_accuracy", "parameters", "seconds")
     trained = train(
         network,
@@ -78,17 +79,23 @@ def fit_splits(
         out=out,
         progress=progress,
     )
+    learned = trained.validation()
+    if not all(map(math.isfinite, learned.values())):
+        raise ValueError(
+            f"fit: training of {config.model.kind} diverged, its validation loss is "
+            f"{learned['val_loss']}; use a smaller optim.lr or other optim.representation_lr"
+        )
     result = {
         "model": config.model.kind,
         "seed": config.seed,
-        **trained.validation(),
+        **learned,
         **trained.test(splits.test, law),
         "parameters": network.free_parameters(),
         "representation_parameters": network.representation_parameters(),
         "seconds": round(time.perf_counter() - start, 2),
     }
-    write_atomically(out / "representations.safetensors", _representations(network, config.model))
-    write_atomically(out / "result.json", json.dumps(result, indent=2).encode())
+    write_atomically(tensors, _representations(network, config.model))
+    write_atomically(finished, json.dumps(result, indent=2, allow_nan=False).encode())
     return result
 
 

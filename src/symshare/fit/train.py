@@ -1,4 +1,4 @@
-"""The training loop: Lightning's, with batches and transformations drawn on the device."""
+"""The training loop: Lightning's, with all images on the device."""
 
 import csv
 import io
@@ -16,6 +16,7 @@ import pytorch_lightning as pl
 import torch
 from jaxtyping import Float
 from pytorch_lightning.callbacks import Callback, ModelCheckpoint, TQDMProgressBar
+from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -94,9 +95,6 @@ def train(
         The trained network.
     """
     classifier = Classifier(network, Standardise(data.images), law, optim, seed)
-    batches = Batches(
-        data, optim.batch_size, optim.epoch_steps, seed, lambda: classifier.current_epoch
-    )
     callbacks: list[Callback] = [TQDMProgressBar()] if progress else []
     resume = table = None
     if out is not None:
@@ -128,6 +126,14 @@ def train(
             enable_checkpointing=out is not None,
             enable_model_summary=False,
             num_sanity_val_steps=0,
+            plugins=[WholeCheckpoints()],
+        )
+        batches = Batches(
+            data.to(trainer.strategy.root_device),
+            optim.batch_size,
+            optim.epoch_steps,
+            seed,
+            lambda: classifier.current_epoch,
         )
         with torch.random.fork_rng(devices=[]), _interruptible():
             trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
@@ -165,6 +171,17 @@ class MetricsTable(Callback):
         table.writeheader()
         table.writerows(self.rows)
         write_atomically(self.path, text.getvalue().encode())
+
+
+class WholeCheckpoints(TorchCheckpointIO):
+    """Checkpoints that are whole or absent, wherever temporary files lie."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        content = io.BytesIO()
+        torch.save(checkpoint, content)
+        write_atomically(Path(path), content.getvalue())
 
 
 def _evaluation(data: LabelledImages) -> DataLoader:

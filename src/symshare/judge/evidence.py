@@ -119,7 +119,8 @@ def image_change(
     """Distance of the pixels' second moments from those of moved images, relative to scrambling.
 
     Args:
-        images: at most the first `_MOMENT_IMAGES` are read, and `_MOMENT_PIXELS` random pixels.
+        images: in any unit; at most `_MOMENT_IMAGES` random ones are read, and `_MOMENT_PIXELS`
+            random pixels.
         permutations: candidates.
         random: permutations whose mean distance is the unit.
 
@@ -128,8 +129,10 @@ def image_change(
     >>> image_change(image, torch.stack([identity, swap]), swap[None])
     tensor([0., 1.])
     """
-    pixels = images[:_MOMENT_IMAGES].flatten(2)
-    chosen = torch.randperm(pixels.shape[2])[:_MOMENT_PIXELS]
+    chosen = torch.randperm(images.shape[2:].numel())[:_MOMENT_PIXELS]
+    # Files often come in the order of classes.
+    pixels = images[torch.randperm(len(images))[:_MOMENT_IMAGES]].flatten(2)
+    pixels = pixels / pixels.double().square().mean().sqrt().clamp_min(1e-300).to(pixels.dtype)
 
     def moments(where: Tensor) -> Tensor:
         x = pixels[..., where]

@@ -1,11 +1,13 @@
 """What the trained networks learned, as panels of pictures: kernels, stacks, measures."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from symshare import groups
 from symshare.report import pictures, sentences
 from symshare.report.results import Results, Run
 
@@ -151,7 +153,16 @@ def _known(verdict: dict[str, Any], indices: list[int]) -> str | None:
     """The candidate whose kernel map this permutation is, if there is one."""
     if indices == list(range(len(indices))):
         return "id"
-    names = (e["name"] for e in verdict["elements"] if e["kernel_permutation"] == indices)
+    side = math.isqrt(len(indices))
+    if side**2 != len(indices):
+        return None
+    square = groups.dihedral(4)
+    here = square.permutation(side).tolist()
+    if indices not in here:
+        return None
+    # The record shows what candidates do to kernels of 3 x 3.
+    recorded = square.permutation(3)[here.index(indices)].tolist()
+    names = (e["name"] for e in verdict["elements"] if e["kernel_permutation"] == recorded)
     return next(names, None)
 
 

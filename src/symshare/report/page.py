@@ -12,7 +12,7 @@ __all__ = ["write_report"]
 LABELS = {
     "cnn": ("Plain CNN", "no symmetry built in"),
     "found": ("Found", "G-CNN with the elements that were found"),
-    "gated": ("Gated", "every candidate on offer, a learned measure picks among them"),
+    "gated": ("Gated", "every candidate that acts on kernels, a learned measure picks among them"),
     "sinkhorn": ("Sinkhorn", "a free doubly stochastic stack, learned with the weights"),
 }
 CARDS_SHOWN = 16

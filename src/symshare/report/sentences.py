@@ -130,7 +130,8 @@ def welch(found: list[Number], cnn: list[Number]) -> tuple[float, float, float] 
         cnn: accuracies to compare with.
 
     Returns:
-        Difference, lower and upper bound as fractions, or None with fewer than two seeds each.
+        Difference, lower and upper bound as fractions, or None with fewer than two seeds each or
+        no spread at all, which says nothing about what other seeds would do.
 
     >>> [round(x, 3) for x in welch([0.9, 0.92, 0.91], [0.8, 0.82, 0.81])]
     [0.1, 0.077, 0.123]
@@ -143,7 +144,7 @@ def welch(found: list[Number], cnn: list[Number]) -> tuple[float, float, float] 
     difference = statistics.fmean(found) - statistics.fmean(cnn)
     total = sum(parts)
     if total == 0:
-        return difference, difference, difference
+        return None
     squares = (part**2 / (len(v) - 1) for part, v in zip(parts, (found, cnn), strict=True))
     reach = float(stdtrit(total**2 / sum(squares), 0.975)) * math.sqrt(total)
     return difference, difference - reach, difference + reach
@@ -162,14 +163,21 @@ def missing_accuracy(verdict: dict[str, Any], model: str) -> str:
     """Why a network has no accuracy."""
     if model == "found" and not verdict["found"]:
         return "nothing was found, so there is no symmetry to build in"
-    return "not trained in this run"
+    return "not trained in this run" if _planned(verdict, model) else "no such network exists here"
 
 
 def missing_tensors(verdict: dict[str, Any], model: str) -> str:
     """Why a network has no kernels to show."""
     if model == "found" and not verdict["found"]:
         return "Nothing was found, so no network with it was trained."
+    if not _planned(verdict, model):
+        return "No such network exists for these images and these elements."
     return "This network was not trained in this run, or kept no tensors."
+
+
+def _planned(verdict: dict[str, Any], model: str) -> bool:
+    """Whether the run trains a network sooner or later."""
+    return model in verdict.get("planned", [model])
 
 
 def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
@@ -184,6 +192,10 @@ def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
         rest = f" The plain CNN reaches {percent(cnn['mean'])} on the test set." if cnn else ""
         return "Not measured", (
             "Nothing was found to hold exactly, so no network was built on it." + rest
+        )
+    if not _planned(verdict, "found"):
+        return "Not measured", (
+            "No network can be built with what was found; what to know, above, says why."
         )
     if not (cnn and found):
         return "Not measured", (
@@ -203,9 +215,10 @@ def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
     )
     bounds = welch(found["values"], cnn["values"])
     if bounds is None:
-        return "Not clear from a single seed", (
+        few = "a single seed" if min(found["n"], cnn["n"]) < 2 else "seeds that all agree"
+        return f"Not clear from {few}", (
             f"{compared[0].upper()}{compared[1:]}. "
-            "With a single seed the spread between trainings is unknown."
+            f"With {few} the spread between trainings is unknown."
         )
     _, low, high = bounds
     answer = "Yes" if low > 0 else "No, it costs accuracy" if high < 0 else "Not clearly"
