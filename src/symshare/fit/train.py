@@ -1,4 +1,4 @@
-"""The training loop: Lightning's, with all images on the device."""
+"""The training loop: Lightning's, with the training images on the device."""
 
 import csv
 import io
