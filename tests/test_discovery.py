@@ -18,7 +18,7 @@ from symshare.data import LabelledImages, split
 from symshare.discovery import config as budgets
 from symshare.discovery.config import Budget, DiscoveryConfig, Storage
 from symshare.discovery.plan import plan_networks
-from symshare.discovery.steps import judge_pool
+from symshare.discovery.search import judge_pool
 from symshare.discovery.wording import caveats
 from symshare.fit.train import Trained
 from symshare.judge import decide
@@ -221,7 +221,7 @@ def test_a_damaged_file_is_named(turned, whole, tmp_path, name):
 
 def test_neither_proposing_nor_judging_reads_the_test_part(turned, whole, tmp_path):
     splits = split(LabelledImages.from_arrays(*turned), seed=0)
-    pool = judge_pool(splits, DiscoveryConfig("arrays"))
+    pool = judge_pool(splits, budgets.BUDGETS["standard"], 0)
     held_out = {image.numpy().tobytes() for image in splits.test.images}
     assert not held_out & {image.numpy().tobytes() for image in pool.images}
     assert len(pool) + len(splits.test) == 960
@@ -238,7 +238,8 @@ def test_proposing_and_judging_are_given_that_pool(turned, tmp_path, monkeypatch
     monkeypatch.setattr(f"symshare.discovery.run.{step}", stop)
     with pytest.raises(InterruptedError):
         symshare.discover(*turned, out=tmp_path / "run")
-    pool = judge_pool(split(LabelledImages.from_arrays(*turned), seed=0), DiscoveryConfig("arrays"))
+    splits = split(LabelledImages.from_arrays(*turned), seed=0)
+    pool = judge_pool(splits, budgets.BUDGETS["standard"], 0)
     assert torch.equal(given[0].images, pool.images)
 
 

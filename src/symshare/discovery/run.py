@@ -16,12 +16,8 @@ from symshare.data import LabelledImages, Splits, load, split, transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.record import verdict_record
-from symshare.discovery.steps import (
-    gather_evidence,
-    judge_pool,
-    propose_candidates,
-    write_examples,
-)
+from symshare.discovery.search import judge_pool
+from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claim, open_tensors, write_atomically
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 from symshare.fit.run import fit_splits
@@ -138,7 +134,7 @@ def _discover(
     folder = _claim(config, splits, extra, out)
     tell("start", (config, splits, folder))
 
-    pool = judge_pool(splits, config)
+    pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     seconds: dict[str, float] = {}
     candidates, seconds["propose"] = propose_candidates(folder, config, pool, law, extra)
     tell("propose", candidates)

@@ -5,42 +5,17 @@ import time
 from pathlib import Path
 
 from safetensors.torch import save
-from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, Transform, sample
+from symshare.data import LabelledImages, Transform
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
+from symshare.discovery.search import candidates_of, evidence_on
 from symshare.files import damaged, open_tensors, read_json, write_atomically
-from symshare.fit.config import OptimConfig
 from symshare.fit.train import freeze
 from symshare.groups import GroupAction
-from symshare.judge import Evidence, gather
-from symshare.propose import Candidates, propose
+from symshare.judge import Evidence
+from symshare.propose import Candidates
 
-__all__ = [
-    "gather_evidence",
-    "judge_pool",
-    "judging",
-    "propose_candidates",
-    "standardised",
-    "write_examples",
-]
-
-
-def standardised(images: Tensor) -> Tensor:
-    """Images with mean zero and variance one, over all of them together."""
-    images = images.double()
-    return ((images - images.mean()) / images.std().clamp_min(1e-300)).float()
-
-
-def judging(steps: int) -> OptimConfig:
-    """How the networks of the held-out test are trained."""
-    return OptimConfig(steps=steps, evaluations=1, lr=5e-3)
-
-
-def judge_pool(splits: Splits, config: DiscoveryConfig) -> LabelledImages:
-    """The images that may be proposed from and judged on: all but the test part, up to a limit."""
-    pool = splits.train.joined(splits.validation)
-    return sample(pool, BUDGETS[config.budget].judge_images, config.seed)
+__all__ = ["gather_evidence", "propose_candidates", "write_examples"]
 
 
 def propose_candidates(
@@ -54,8 +29,7 @@ def propose_candidates(
     path = folder / "candidates.json"
     if not path.exists():
         start = time.perf_counter()
-        images = standardised(freeze(pool, law, config.seed).images)
-        candidates = propose(images, periodic=config.periodic, extra=extra, seed=config.seed)
+        candidates = candidates_of(pool, law, config.seed, periodic=config.periodic, extra=extra)
         content = {**candidates.to_json(), "seconds": time.perf_counter() - start}
         write_atomically(path, json.dumps(content, indent=1).encode())
     content = read_json(path, "elements", "seconds")
@@ -73,10 +47,8 @@ def gather_evidence(
     path = folder / "evidence.safetensors"
     if not path.exists():
         start = time.perf_counter()
-        optim = judging(BUDGETS[config.budget].judge_steps)
-        height, width = pool.images.shape[2:]
-        permutations = action.permutation((height, width))[1:]
-        evidence = gather(pool, law, permutations, optim, config.seed)
+        steps = BUDGETS[config.budget].judge_steps
+        evidence = evidence_on(action, pool, law, steps, config.seed)
         metadata = {
             "seconds": str(time.perf_counter() - start),
             "classes": str(evidence.classes),

@@ -8,14 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from symshare import __version__
-from symshare.data import Splits, Transform, sample
+from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS
 from symshare.discovery.plan import kernel_elements
-from symshare.discovery.steps import judging, standardised
+from symshare.discovery.search import candidates_of, evidence_on, judge_pool
 from symshare.files import read_json, write_atomically
-from symshare.fit.train import freeze
-from symshare.judge import decide, gather
-from symshare.propose import propose
+from symshare.judge import decide
 from symshare.reproduce.config import ImageRun
 
 __all__ = ["Finding", "find", "once"]
@@ -50,12 +48,11 @@ def find(splits: Splits, law: Transform, seed: int, steps: int) -> Finding:
         steps: most optimiser steps of each network of the held-out test.
     """
     start = time.perf_counter()
-    pool = sample(splits.train.joined(splits.validation), BUDGET.judge_images, seed)
-    candidates = propose(standardised(freeze(pool, law, seed).images), seed=seed)
+    pool = judge_pool(splits, BUDGET, seed)
+    candidates = candidates_of(pool, law, seed)
     action = candidates.action()
-    permutations = action.permutation(candidates.shape)[1:]
-    optim = judging(min(BUDGET.judge_steps, steps))
-    verdict = decide(gather(pool, law, permutations, optim, seed), action, candidates.residuals)
+    evidence = evidence_on(action, pool, law, min(BUDGET.judge_steps, steps), seed)
+    verdict = decide(evidence, action, candidates.residuals)
     return Finding(
         kernel_elements(candidates, verdict.found or verdict.approximate),
         kernel_elements(candidates, verdict.partial),
