@@ -1,10 +1,11 @@
 import itertools
 import math
+from inspect import signature
 
 import pytest
 import torch
 
-from symshare import groups
+from symshare import analysis, groups
 from symshare.analysis import (
     equivariance_error,
     match,
@@ -63,6 +64,40 @@ def test_gradients_reach_entropy():
 def test_entropy_refuses_free_matrices():
     with pytest.raises(ValueError, match=r"normalized_entropy: R must be non-negative, got -0\.5"):
         normalized_entropy(torch.tensor([[1.5, -0.5], [-0.5, 1.5]]))
+
+
+SHAPELESS = {
+    "no matrix": torch.zeros(0, 4, 4),
+    "no position": torch.zeros(2, 0, 0),
+    "a vector": torch.zeros(3),
+    "oblong": torch.zeros(2, 3, 4),
+}
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("x", SHAPELESS.values(), ids=SHAPELESS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "associativity_defect",
+        "birkhoff_decomposition",
+        "cayley_table",
+        "group_table",
+        "latin_square_defect",
+        "least_distance",
+        "match",
+        "nearest_permutation",
+        "normalized_entropy",
+        "simplex_fit",
+        "stack_metrics",
+        "vertex_gap",
+    ],
+)
+def test_says_that_it_is_no_stack(name, x):
+    function = getattr(analysis, name)
+    needed = [p for p in signature(function).parameters.values() if p.default is p.empty]
+    with pytest.raises(ValueError, match=r"expected|must be|got"):
+        function(*[x] * len(needed))
 
 
 def test_nearest_refuses_nan():

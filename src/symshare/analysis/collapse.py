@@ -47,6 +47,11 @@ def distinct(coefficients: Float[Tensor, "G K"]) -> int:
         1
     """
     refuse_not_finite("distinct", "coefficients", coefficients)
+    if coefficients.ndim != 2 or not coefficients.shape[1]:
+        raise ValueError(
+            f"distinct: expected coefficients [G, K] on at least one known element, got "
+            f"{tuple(coefficients.shape)}"
+        )
     return len(coefficients.argmax(1).unique())
 
 

@@ -20,6 +20,29 @@ def stack_in_float64(who: str, name: str, R: Tensor) -> Tensor:
     return R.detach().to("cpu", torch.float64)
 
 
+def refuse_not_square(who: str, R: Tensor) -> None:
+    """Raise ValueError unless R is one square matrix or more."""
+    if R.ndim < 2 or R.shape[-1] != R.shape[-2] or not R.numel():
+        raise ValueError(
+            f"{who}: R must be square matrices [..., D, D], at least one, got {tuple(R.shape)}"
+        )
+
+
+def refuse_no_table(who: str, table: Tensor) -> None:
+    """Raise ValueError unless this is a multiplication table, with -1 where there is no product."""
+    wrong = table.ndim != 2 or table.shape[0] != table.shape[1] or not table.numel()
+    if wrong or table.is_floating_point():
+        raise ValueError(
+            f"{who}: expected a table [G, G] of indices, got {table.dtype} {tuple(table.shape)}; "
+            "cayley_table and group_table make one"
+        )
+    if not -1 <= int(table.min()) <= int(table.max()) < len(table):
+        raise ValueError(
+            f"{who}: a table of {len(table)} elements holds -1 to {len(table) - 1}, got "
+            f"{int(table.min())} to {int(table.max())}"
+        )
+
+
 def refuse_not_finite(who: str, name: str, x: Tensor) -> None:
     """Refuse entries that are infinite or not numbers."""
     wrong = int((~torch.isfinite(x)).sum())

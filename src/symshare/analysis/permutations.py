@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symshare.analysis.inputs import refuse_not_square, refuse_other_positions
+
 
 def nearest_permutation(R: Float[Tensor, "*batch D D"]) -> Int[Tensor, "*batch D"]:
     """Source indices of the permutation matrix nearest to each R in the Frobenius norm.
@@ -14,7 +16,7 @@ def nearest_permutation(R: Float[Tensor, "*batch D D"]) -> Int[Tensor, "*batch D
     Maximises `sum_p R[p, perm[p]]` exactly (linear assignment on the CPU).
 
     Raises:
-        ValueError: where R has entries that are not finite.
+        ValueError: where R is not square or has entries that are not finite.
 
     Example:
         >>> nearest_permutation(torch.tensor([[0.2, 0.8], [0.8, 0.2]]))
@@ -22,6 +24,7 @@ def nearest_permutation(R: Float[Tensor, "*batch D D"]) -> Int[Tensor, "*batch D
     """
     from scipy.optimize import linear_sum_assignment
 
+    refuse_not_square("nearest_permutation", R)
     if not torch.isfinite(R).all():
         raise ValueError("nearest_permutation: R has entries that are not finite; check training")
     stack = R.detach().double().cpu().numpy().reshape(-1, *R.shape[-2:])
@@ -36,12 +39,13 @@ def normalized_entropy(R: Float[Tensor, "*batch D D"]) -> Float[Tensor, "*batch"
         R: matrices with rows that sum to one; row sums off by rounding are clipped to [0, 1].
 
     Raises:
-        ValueError: where R has negative entries, which have no entropy.
+        ValueError: where R is not square or has negative entries, which have no entropy.
 
     Example:
         >>> normalized_entropy(torch.stack([torch.eye(4), torch.full((4, 4), 0.25)]))
         tensor([0., 1.])
     """
+    refuse_not_square("normalized_entropy", R)
     if (R < 0).any():
         raise ValueError(
             f"normalized_entropy: R must be non-negative, got {float(R.min()):.3g}; "
@@ -93,6 +97,10 @@ def match(R: Float[Tensor, "G D D"], permutations: Float[Tensor, "K D D"]) -> Ma
         R: learned stack.
         permutations: known elements as permutation matrices, such as `action.lift(k)`.
 
+    Raises:
+        ValueError: where one of them is no stack of square matrices, they act on other positions,
+            or entries are not finite.
+
     Example:
         >>> known = torch.eye(3)[torch.tensor([[0, 1, 2], [2, 0, 1], [1, 2, 0]])]
         >>> match(known[[2, 0]] * 0.7 + 0.1, known)
@@ -100,6 +108,9 @@ def match(R: Float[Tensor, "G D D"], permutations: Float[Tensor, "K D D"]) -> Ma
     """
     from scipy.optimize import linear_sum_assignment
 
+    for stack in (R, permutations):
+        refuse_not_square("match", stack)
+    refuse_other_positions("match", R, permutations)
     known = permutations.to(R)
     mass = torch.einsum("gde,kde->gk", R.detach(), known).double().cpu().numpy()
     learned, assigned = (torch.from_numpy(i) for i in linear_sum_assignment(mass, maximize=True))

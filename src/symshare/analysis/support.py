@@ -53,9 +53,14 @@ def support_scores(
     """
     refuse_not_finite("support_scores", "coefficients", coefficients)
     refuse_not_finite("support_scores", "measure", measure)
-    if measure.shape != coefficients.shape[1:] or (measure < 0).any() or not measure.any():
+    K = coefficients.shape[-1]
+    if coefficients.ndim != 2 or not coefficients.numel():
         raise ValueError(
-            f"support_scores: expected a measure of {coefficients.shape[1]} non-negative weights, "
+            f"support_scores: expected coefficients [G, K], got {tuple(coefficients.shape)}"
+        )
+    if measure.shape != (K,) or (measure < 0).any() or not measure.any():
+        raise ValueError(
+            f"support_scores: expected a measure of {K} non-negative weights, "
             f"not all zero, got {measure.tolist()}"
         )
     c = coefficients.detach().double().cpu()

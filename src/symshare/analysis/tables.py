@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from symshare.analysis.inputs import refuse_no_table
 from symshare.analysis.permutations import nearest_permutation
 from symshare.groups import generated
 
@@ -19,12 +20,26 @@ def cayley_table(permutations: Int[Tensor, "G D"], tolerance: float = 0.0) -> In
             counts as it. 0: products must be elements. 1: every product is its nearest element.
             Of elements equally near the first counts.
 
+    Raises:
+        ValueError: where these are no permutations.
+
     Example:
         >>> cayley_table(torch.tensor([[0, 1, 2], [2, 0, 1], [1, 2, 0]])).tolist()
         [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
         >>> cayley_table(torch.tensor([[0, 1, 2], [2, 0, 1]])).tolist()
         [[0, 1], [1, -1]]
     """
+    if (
+        permutations.ndim != 2
+        or not permutations.numel()
+        or permutations.is_floating_point()
+        or (permutations.sort(1).values.cpu() != torch.arange(permutations.shape[1])).any()
+    ):
+        raise ValueError(
+            f"cayley_table: expected permutations [G, D] as source indices, got "
+            f"{permutations.dtype} {tuple(permutations.shape)}; nearest_permutation makes them of "
+            "matrices"
+        )
     rows = []
     for g in permutations:
         differs = (permutations[:, None, g] != permutations).double().mean(-1)
@@ -38,10 +53,14 @@ def latin_square_defect(table: Int[Tensor, "G G"]) -> float:
 
     One minus the mean, over rows and columns, of the number of different elements over G.
 
+    Raises:
+        ValueError: where this is no table of indices.
+
     Example:
         >>> latin_square_defect(torch.tensor([[0, 1], [1, -1]]))
         0.25
     """
+    refuse_no_table("latin_square_defect", table)
     order = torch.arange(len(table), device=table.device)
     held = table[..., None] == order
     present = torch.cat([held.any(0), held.any(1)])
@@ -51,12 +70,16 @@ def latin_square_defect(table: Int[Tensor, "G G"]) -> float:
 def associativity_defect(table: Int[Tensor, "G G"]) -> float:
     """Share of triples with (gh)k other than g(hk), or where a product is no element.
 
+    Raises:
+        ValueError: where this is no table of indices.
+
     Example:
         >>> associativity_defect(torch.tensor([[0, 1], [1, 0]]))
         0.0
         >>> associativity_defect(torch.tensor([[0, 1], [1, -1]]))
         0.5
     """
+    refuse_no_table("associativity_defect", table)
     # Index -1 reads the last row or column, where no product is an element.
     padded = torch.nn.functional.pad(table, (0, 1, 0, 1), value=-1)
     left, right = padded[table][:, :, :-1], padded[:-1][:, table]
