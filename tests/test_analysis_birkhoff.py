@@ -90,3 +90,8 @@ def test_small_marginal_errors_are_repaired():
 def test_messages(R, message):
     with pytest.raises(ValueError, match=f"birkhoff_decomposition: .*{message}"):
         birkhoff_decomposition(R)
+
+
+def test_refuses_a_tolerance_that_rounding_exceeds():
+    with pytest.raises(ValueError, match="tolerance must be at least 1e-12, which rounding leaves"):
+        birkhoff_decomposition(torch.eye(3), tolerance=1e-16)

@@ -135,3 +135,9 @@ def test_messages(R, message):
 def test_a_measure_has_a_weight_for_each_element():
     with pytest.raises(ValueError, match="stack_metrics: expected a weight for each of 8 .* got 3"):
         stack_metrics(KNOWN, KNOWN, torch.ones(3))
+
+
+def test_an_anchored_identity_does_not_speak_for_uniform_elements():
+    uniform = torch.full((3, 9, 9), 1 / 9)
+    numbers = stack_metrics(torch.cat([torch.eye(9)[None], uniform]), groups.rotations(4).lift(3))
+    assert (numbers["explained"], numbers["uniform"]) == (None, 3)

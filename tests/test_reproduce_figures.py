@@ -4,6 +4,10 @@ import json
 import os
 
 import pytest
+import torch
+from matplotlib.figure import Figure
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from symshare.reproduce.figures import draw, few_images
 from symshare.reproduce.jobs import digest
@@ -15,7 +19,15 @@ from symshare.reproduce.toys.run import run_toy
 @pytest.fixture
 def folder(tmp_path):
     run_toy(toy_config("toy-shift", steps=20, size=5), tmp_path / "toy-shift/shift-seed0")
+    record(tmp_path, "toy-shift/shift")
     return tmp_path
+
+
+def record(folder, name, settings=None):
+    """`results.json` with one run of a row, of the settings of its file or of others."""
+    of_file = digest(*select(name), "cpu", 0)
+    run = {"row": name, "seed": 0, "digest": settings or of_file}
+    (folder / "results.json").write_text(json.dumps({"budget": "cpu", "runs": {"run": run}}))
 
 
 def test_figures_of_what_has_run(folder):
@@ -39,6 +51,32 @@ def test_figures_are_kept_where_nothing_has_changed(folder):
     os.utime(stack, ns=(later, later))
     draw(folder, "svg")
     assert "<svg" in first[0].read_text()
+
+
+def test_runs_of_other_settings_are_not_drawn(folder):
+    record(folder, "toy-shift/shift", settings="of another day")
+    assert draw(folder, "svg") == []
+
+
+def test_elements_without_an_order_are_drawn_in_that_of_the_known_ones(tmp_path, monkeypatch):
+    name = "toy-shift-invariant/shift-invariant"
+    run_toy(toy_config("toy-shift-invariant", steps=1, size=5), tmp_path / f"{name}-seed0")
+    record(tmp_path, name)
+    path = tmp_path / f"{name}-seed0/stack.safetensors"
+    with safe_open(path, "pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        metadata = file.metadata()
+    truth, theta = tensors["truth"], tensors["theta"][:4]
+    save_file({**tensors, "R": truth[[0, 2, 4, 1, 3]].contiguous()}, path, metadata)
+    drawn = {}
+    for kind in ("stack", "matrices"):
+        monkeypatch.setattr(
+            f"symshare.report.figures.{kind}",
+            lambda x, *rest, kind=kind: (drawn.setdefault(kind, x), Figure())[1],
+        )
+    draw(tmp_path, "svg")
+    torch.testing.assert_close(drawn["matrices"], truth)
+    torch.testing.assert_close(drawn["stack"], torch.einsum("gij,cj->gci", truth, theta))
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path):

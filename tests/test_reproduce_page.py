@@ -87,6 +87,7 @@ def test_learned_stacks_have_their_metrics():
     layer = {
         "marginal_error": 1e-6,
         "entropy": 0.5,
+        "vertex_gap": 0.125,
         "exact_hits": 3,
         "sharp_hits": 2,
         "mismatch": 0.25,
@@ -95,12 +96,31 @@ def test_learned_stacks_have_their_metrics():
         "coverage": 0.75,
     }
     unsound = layer | {"marginal_error": 0.1, "entropy": 0.0}
-    found = {"layers": [layer, layer | {"explained": 0.5}, unsound]}
+    found = {"beside": ["id", "rot90"], "layers": [layer, layer | {"explained": 0.5}]}
     text = page(content(run("table1/rotated-sinkhorn", 0, 0.9, recovery=found, elements=4)))
     title = "| Sinkhorn from random permutations, ours"
-    numbers = "| 0.50 | 3.00 | 2.00 | 0.25 |"
-    assert f"{title} | lifting {numbers} uniform | 1.00 | 0.75 |" in text
+    numbers = "| 0.50 | 0.12 | 3.00 | 2.00 | 0.25 |"
+    assert "| learned stacks beside id, rot90 |" in text
+    assert f"{title} | lifting {numbers} some are uniform | 1.00 | 0.75 |" in text
     assert f"{title} | hidden {numbers} 0.50 | 1.00 | 0.75 |" in text
+    found["layers"].append(unsound)
+    text = page(content(run("table1/rotated-sinkhorn", 0, 0.9, recovery=found, elements=4)))
+    assert f"{title} | lifting {numbers} some" in text
+    assert f"{title} | hidden | not doubly stochastic: sums are up to 0.1 from one |" in text
+
+
+def test_stacks_without_known_elements_have_what_they_show_by_themselves():
+    layer = {"marginal_error": 1e-6, "entropy": 0.5, "vertex_gap": 0.25, "elements": 4}
+    found = {"beside": [], "layers": [layer]}
+    text = page(content(run("table1/scaled-sinkhorn", 0, 0.9, recovery=found, elements=4)))
+    assert "| learned stacks | layer | entropy | vertex gap |" in text
+    assert "| lifting | 0.50 | 0.25 |" in text
+    assert "so there is nothing to compare with." in text
+
+
+def test_slots_are_told_from_elements():
+    slots = run("table1/rotated-birkhoff", 0, 0.9, elements=2, dictionary=["id", "a", "b"])
+    assert line(page(content(slots)), "Birkhoff over D4, ours")[1] == "2 slots over 3 (id, a, b)"
 
 
 def test_runs_with_other_settings_are_no_part_of_a_table():

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 import yaml
 
+from symshare import groups
+from symshare.representations import Fixed
+from symshare.reproduce.images import _recovery
 from symshare.reproduce.runner import Settings, reproduce
 
 TOY = {"title": "a toy", "task": "toy", "config": {"task": "toy-shift", "steps": 30, "size": 5}}
@@ -184,6 +187,22 @@ def test_runs_on_images_end_with_numbers_and_stacks(tmp_path, images):
     assert run["representation_parameters"] == 25**2 + 4 * 50**2
     assert run["recovery"]["layers"][0]["elements"] == 2
     assert (outcome.results.parent / key / "stacks.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("law", "known", "hits"),
+    [
+        ("rotate:360", ["id", "rot90", "rot180", "rot270"], [1]),
+        ("flip", ["id", "flipW"], [2, 2]),
+        ("scale:0.3-1", [], [None, None]),
+    ],
+)
+def test_stacks_are_compared_with_what_makes_the_data(law, known, hits):
+    flips = groups.flips("W")
+    stacks = [Fixed(flips.lift(3)), Fixed(flips.regular(3))]
+    found = _recovery(stacks, law)
+    assert found["beside"] == known
+    assert [layer.get("exact_hits") for layer in found["layers"]] == hits
 
 
 COMMAND = """

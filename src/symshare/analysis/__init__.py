@@ -7,7 +7,7 @@ from symshare.analysis.equivariance import equivariance_error
 from symshare.analysis.features import FeatureError, feature_error, up_to
 from symshare.analysis.functional import FunctionalMatch, functional_match
 from symshare.analysis.hidden import Alignment, align
-from symshare.analysis.metrics import stack_metrics
+from symshare.analysis.metrics import sharpness, stack_metrics
 from symshare.analysis.permutations import (
     Match,
     match,
@@ -55,6 +55,7 @@ __all__ = [
     "nearest_permutation",
     "normalized_entropy",
     "prediction_changes",
+    "sharpness",
     "simplex_fit",
     "stack_metrics",
     "support_scores",

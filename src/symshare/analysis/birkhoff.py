@@ -14,6 +14,8 @@ from symshare.sinkhorn import marginal_error
 MARGINAL = 1e-3
 # What subtraction leaves where an entry should vanish.
 DUST = 1e-15
+# What rounding leaves of all weight.
+LEAST = 1e-12
 
 
 class Decomposition(NamedTuple):
@@ -54,7 +56,8 @@ def birkhoff_decomposition(
         terms: the most to compute, the heaviest first; all where None.
 
     Raises:
-        ValueError: where the marginal error is above 1e-3, or entries are negative or not finite.
+        ValueError: where the marginal error is above 1e-3, entries are negative or not finite, or
+            the tolerance is below what rounding leaves, 1e-12.
 
     Example:
         >>> R = torch.tensor([[0.5, 0.2, 0.3], [0.3, 0.5, 0.2], [0.2, 0.3, 0.5]])
@@ -62,6 +65,11 @@ def birkhoff_decomposition(
         >>> parts.coefficients.round(decimals=6).tolist(), parts.permutations.tolist()
         ([0.5, 0.3, 0.2], [[0, 1, 2], [2, 0, 1], [1, 2, 0]])
     """
+    if not tolerance >= LEAST:
+        raise ValueError(
+            f"birkhoff_decomposition: tolerance must be at least {LEAST:g}, which rounding leaves, "
+            f"got {tolerance}"
+        )
     rest = _repaired(stack_in_float64("birkhoff_decomposition", "R", R[None])[0])
     D, left, ceiling = len(rest), 1.0, np.inf
     coefficients, permutations = [], []

@@ -18,6 +18,28 @@ from symshare.sinkhorn import marginal_error
 HIT = 0.05
 
 
+def sharpness(R: Float[Tensor, "G D D"]) -> dict[str, float | int | None]:
+    """What a learned stack shows by itself: the first numbers of :func:`stack_metrics`.
+
+    Args:
+        R: learned stack.
+
+    Raises:
+        ValueError: where entries are negative or not finite.
+
+    Example:
+        >>> sharpness(torch.eye(3)[None])
+        {'elements': 1, 'marginal_error': 0.0, 'entropy': 0.0, 'vertex_gap': 0.0}
+    """
+    stack = stack_in_float64("sharpness", "R", R)
+    return {
+        "elements": len(stack),
+        "marginal_error": float(marginal_error(stack)),
+        "entropy": float(normalized_entropy(stack).mean()),
+        "vertex_gap": float(vertex_gap(stack).mean()),
+    }
+
+
 def stack_metrics(
     R: Float[Tensor, "G D D"],
     permutations: Float[Tensor, "K D D"],
@@ -31,13 +53,14 @@ def stack_metrics(
 
     | key | what it is |
     |---|---|
-    | `elements`, `known` | G, and the number of distinct known elements |
+    | `elements` | G |
     | `marginal_error` | of the stack |
     | `entropy`, `vertex_gap` | means of `normalized_entropy` and `vertex_gap` |
+    | `known` | number of distinct known elements |
     | `exact_hits` | learned elements that round to their known one |
     | `sharp_hits` | those of them with a vertex gap of at most 0.05 |
     | `mismatch` | mean share of rows that differ, over the assigned elements |
-    | `explained`, `uniform` | mean explained share, and number of elements without one |
+    | `explained`, `uniform` | mean explained share, where no element is uniform, and how many are |
     | `concentration` | mean of the largest coefficients |
     | `unique` | 1 where the distinct known elements have unique coefficients, else 0 |
     | `coverage`, `distinct`, `least_distance` | as the functions of these names |
@@ -75,15 +98,13 @@ def stack_metrics(
     found = match(stack, known)
     assigned = found.index >= 0
     numbers: dict[str, float | int | None] = {
-        "elements": len(stack),
+        **sharpness(stack),
         "known": len(known),
-        "marginal_error": float(marginal_error(stack)),
-        "entropy": float(normalized_entropy(stack).mean()),
-        "vertex_gap": float(gaps.mean()),
         "exact_hits": found.exact_hits,
         "sharp_hits": int(((found.mismatch == 0) & (gaps <= HIT)).sum()),
         "mismatch": float(found.mismatch[assigned].mean()),
-        "explained": float(fit.explained.nanmean()),
+        # An anchored identity must not speak for elements that are uniform.
+        "explained": float(fit.explained.mean()),
         "uniform": fit.uniform,
         "concentration": float(fit.concentration.mean()),
         "unique": int(fit.unique),

@@ -1,6 +1,6 @@
 """What one run of a study is, as plain dataclasses: importing them does not import torch."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from symshare.fit.config import OptimConfig
@@ -34,6 +34,17 @@ Kind = Literal[
 
 FREE = ("sinkhorn", "row-stochastic", "unconstrained")
 """Kinds of network with free stacks, which may start anywhere."""
+
+READERS = {
+    "group": ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near"),
+    "elements": (*FREE, "frozen-random", "birkhoff"),
+    "init": (*FREE, "birkhoff"),
+    "anchor": (*FREE, "birkhoff"),
+    "iterations": ("sinkhorn",),
+    "norm": ("mnist",),
+    "lifting_padding": ("residual",),
+}
+"""Kinds and architectures that read an option; all read the others."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,7 @@ class NetworkConfig:
         mask: of "gcnn", "none" or, as published, "disk": taps outside it stay zero.
         weights: where base weights start: "default", U(-b, b) with b = 1/sqrt(fan in) for all, or
             "published", by the kind of network: "gcnn" N(0, 2/sqrt(fan in)), "sinkhorn" a normal
-            lifting layer of the default spread, "cnn" the default.
+            lifting layer of the default spread, both without biases, "cnn" the default.
     """
 
     architecture: Architecture = "mnist"
@@ -122,6 +133,14 @@ class NetworkConfig:
             raise ValueError(
                 f"network.init: {self.kind} cannot start at the identity, only {', '.join(FREE)}"
             )
+        for option in fields(self):
+            readers = READERS.get(option.name, (self.kind, self.architecture))
+            unread = {self.kind, self.architecture}.isdisjoint(readers)
+            if unread and getattr(self, option.name) != option.default:
+                raise ValueError(
+                    f"network.{option.name} is of {', '.join(readers)}, and means nothing for kind "
+                    f"{self.kind} of architecture {self.architecture}; leave it out"
+                )
         if self.mask == "disk" and self.kind != "gcnn":
             raise ValueError(f"network.mask: only kind gcnn has a disk, got {self.kind}; use none")
         if self.weights == "published" and self.kind not in ("cnn", "gcnn", "sinkhorn"):

@@ -63,24 +63,37 @@ def draw(folder: Path, form: PictureFormat) -> list[Path]:
 
 def _drawings(folder: Path) -> Iterator[tuple[Path, Drawing]]:
     """Every figure, after the file that it shows."""
+    results = folder / RESULTS
+    if not results.exists():
+        return
+    record = read_json(results, "budget", "runs")
     for network in NETWORKS:
-        source = folder / f"table1/{network}-seed0" / "stacks.safetensors"
-        if source.exists():
+        source = _source(folder, record, f"table1/{network}", "stacks.safetensors")
+        if source is not None:
             yield from ((source, figure) for figure in _of_network(network, *_read(source)))
     for task in get_args(Task):
-        source = folder / f"{task}/{task.removeprefix('toy-')}-seed0" / "stack.safetensors"
-        if source.exists():
+        source = _source(folder, record, f"{task}/{task.removeprefix('toy-')}", "stack.safetensors")
+        if source is not None:
             yield from ((source, figure) for figure in _of_toy(task, *_read(source)))
-    source = folder / RESULTS
-    if source.exists():
-        yield from (
-            (source, figure) for figure in _of_few_images(read_json(source, "budget", "runs"))
-        )
-    source = folder / "cost/layer-seed0" / RESULT
-    if source.exists():
+    yield from ((results, figure) for figure in _of_few_images(record))
+    source = _source(folder, record, "cost/layer", RESULT)
+    if source is not None:
         from symshare.report.figures import cost
 
-        yield source, Drawing("cost", lambda: cost(read_json(source, "rows")["rows"]))
+        measured = read_json(source, "rows")["rows"]
+        yield source, Drawing("cost", lambda: cost(measured))
+
+
+def _source(folder: Path, record: dict[str, Any], name: str, file: str) -> Path | None:
+    """A file of the first run of a row, where its settings are those of the row today."""
+    (row,) = select(name)
+    path = folder / f"{name}-seed0" / file
+    of_today = (
+        run["digest"] == digest(row, record["budget"], 0)
+        for run in record["runs"].values()
+        if (run["row"], run["seed"]) == (name, 0)
+    )
+    return path if path.exists() and any(of_today) else None
 
 
 def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Iterator[Drawing]:
@@ -163,13 +176,13 @@ def _of_toy(task: str, tensors: dict[str, Tensor], metadata: dict[str, str]) -> 
     ]
     x = tensors["samples"][:SAMPLES]
     yield Drawing(f"{task}-samples", lambda: figures.samples(x, size, labels))
-    kernels = torch.einsum("gij,cj->gci", R, tensors["theta"][:4])
-    learned = names if len(names) == len(R) else [f"element {g}" for g in range(len(R))]
+    named = len(names) == len(R)
+    # With a fixed label elements come in no order of their own.
+    shown = R[_order(match(R, truth).index)] if task.endswith("invariant") and named else R
+    kernels = torch.einsum("gij,cj->gci", shown, tensors["theta"][:4])
+    learned = names if named else [f"element {g}" for g in range(len(R))]
     yield Drawing(f"{task}-kernels", lambda: figures.stack(kernels, size, learned))
     if len(size) == 1:
-        shown = R
-        if task.endswith("invariant"):
-            shown = R[_order(match(R, truth).index)]
         yield Drawing(f"{task}-matrices", lambda: figures.matrices(shown, names, truth))
     c = simplex_fit(R, truth).coefficients
     share = mu / mu.sum()

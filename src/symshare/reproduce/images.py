@@ -9,14 +9,14 @@ from safetensors.torch import save
 from torch import nn
 
 from symshare import groups
-from symshare.analysis import align, stack_metrics
+from symshare.analysis import align, sharpness, stack_metrics
 from symshare.data import Splits, Transform
 from symshare.files import write_atomically
 from symshare.fit.train import train
 from symshare.groups import Action
 from symshare.models import GroupNetwork
 from symshare.representations import Representation
-from symshare.reproduce.config import ImageRun
+from symshare.reproduce.config import READERS, ImageRun
 from symshare.reproduce.dictionary import closed, named
 from symshare.reproduce.finding import find, once
 from symshare.reproduce.networks import network
@@ -24,7 +24,12 @@ from symshare.reproduce.protocol import protocol
 
 __all__ = ["build", "elements", "run_images"]
 
-WITH_DICTIONARY = ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near")
+KNOWN = {
+    "rotate:360": groups.rotations(4),
+    "rotate:180": groups.rotations(4),
+    "flip": groups.flips("W"),
+}
+"""Elements of kernels that a transformation of the data holds; it need not hold all of each."""
 
 HIDDEN_ELEMENTS = 8
 """Largest number of elements whose orders are compared."""
@@ -46,7 +51,7 @@ def run_images(
     Returns:
         Accuracies by test, loss and accuracy of the last evaluation, parameters, seconds with
         those of the search, the learned measure by element where there is one, and where the
-        network has learned stacks, their metrics beside C4.
+        network has learned stacks, their metrics beside the elements that make the data.
     """
     seen = protocol(config.images, root, config.seed)
     action, searched = elements(config, seen.splits, seen.law, findings)
@@ -76,7 +81,7 @@ def run_images(
         "dictionary": list(action.names),
         "parameters": net.free_parameters(),
         "representation_parameters": net.representation_parameters(),
-        "recovery": _recovery(stacks) if learned else None,
+        "recovery": _recovery(stacks, config.images.train) if learned else None,
         "measure": _measure(stacks[0], action),
         "seconds": round(searched + time.perf_counter() - start, 1),
     }
@@ -90,7 +95,7 @@ def elements(
     Elements that hold in part count for a network that can use a part.
     """
     chosen = config.network
-    if chosen.kind not in WITH_DICTIONARY:
+    if chosen.kind not in READERS["group"]:
         return groups.rotations(1), 0.0
     if chosen.group != "found":
         return named(chosen.group), 0.0
@@ -107,23 +112,26 @@ def build(config: ImageRun, action: Action, splits: Splits) -> GroupNetwork:
         return network(config.network, action, splits.train)
 
 
-def _recovery(stacks: list[Representation]) -> dict[str, Any]:
-    """Metrics of the lifting stack, and of every hidden one that may be formed, beside C4.
+def _recovery(stacks: list[Representation], law: str) -> dict[str, Any]:
+    """Metrics of the lifting stack, and of every hidden one that may be formed.
 
-    The elements of hidden layers come in no order of their own, so they are aligned first.
+    They are beside the elements that make the data what it is, if these are known: the elements
+    of hidden layers come in no order of their own, so they are aligned with them first.
     """
-    C4 = groups.rotations(4)
     with torch.no_grad():
         lifting, *hidden = (stack() for stack in stacks)
     if stacks[0].membership == "free" or lifting.shape[0] > HIDDEN_ELEMENTS:
         return {}
+    known = KNOWN.get(law)
+    if known is None:
+        return {"beside": [], "layers": [sharpness(R) for R in (lifting, *hidden)]}
     side = round(lifting.shape[-1] ** 0.5)
-    metrics = [stack_metrics(lifting, C4.lift(side))]
-    target = C4.regular(side)
+    metrics = [stack_metrics(lifting, known.lift(side))]
+    target = known.regular(side)
     for R in hidden:
         if R.shape[-1] == target.shape[-1]:
-            metrics.append(stack_metrics(align(R, target, len(C4)).R, target))
-    return {"layers": metrics}
+            metrics.append(stack_metrics(align(R, target, len(known)).R, target))
+    return {"beside": list(known.names), "layers": metrics}
 
 
 def _measure(stack: Representation, action: Action) -> dict[str, float] | None:

@@ -84,7 +84,7 @@ def disk(kernel_size: int) -> Float[Tensor, " P"]:
 
 
 def _start_as_published(net: GroupNetwork, kind: Kind) -> None:
-    """Draw base weights as the published code does; biases and the head stay as they are."""
+    """Start layers as the published code does; plain CNNs and heads stay as they are."""
     layers = [m for m in net.modules() if isinstance(m, LiftConv2d | GroupConv2d)]
     for layer in layers:
         fan_in = layer.theta[0].numel()
@@ -92,6 +92,8 @@ def _start_as_published(net: GroupNetwork, kind: Kind) -> None:
             nn.init.normal_(layer.theta, std=2 / fan_in**0.5)
         elif kind == "sinkhorn" and layer is net.lifting:
             nn.init.normal_(layer.theta, std=(3 * fan_in) ** -0.5)
+        if kind != "cnn" and layer.bias is not None:
+            nn.init.zeros_(layer.bias)
 
 
 def _stacks(
