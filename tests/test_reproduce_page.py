@@ -28,10 +28,12 @@ def run(name, seed, accuracy, **more):
 def made(name, seed):
     """What every run has."""
     (row,) = select(name)
+    job = Job(row, seed, settings(row, "cpu", seed))
     return {
         "row": name,
         "seed": seed,
-        "digest": Job(row, seed, settings(row, "cpu", seed)).digest,
+        "settings": job.settings,
+        "digest": job.digest,
         "device": "a CPU",
         "threads": 1,
         "torch": "2.13.0",
@@ -128,7 +130,17 @@ def test_runs_with_other_settings_are_no_part_of_a_table():
     text = page(content(run("table1/rotated-cnn", 0, 0.8), other))
     assert line(text, "CNN-64")[3] == "**80.00**"
     (found,) = (x for x in text.split("\n") if "(other settings)" in x)
-    assert found == "| `table1/rotated-cnn (other settings)` | rotated 50.00 | 1 |"
+    assert found == "| `table1/rotated-cnn (other settings)` |  | rotated 50.00 | 1 |"
+
+
+def test_changed_rows_say_what_was_changed():
+    changes = ("optim.lr=0.003", "network.kind=gcnn", "network.group=C4")
+    (row,) = select("table1/rotated-gated")
+    changed = run(row.name, 0, 0.5) | {"row": f"{row.name}-changed-0123ab"}
+    changed["settings"] = Job(row, 0, settings(row, "cpu", 0, changes)).settings
+    (found,) = (x for x in page(content(changed)).split("\n") if "-changed-" in x)
+    told = found.split(" | ")[1].split(", ")
+    assert told == ["network.group as by default", "network.kind=gcnn", "optim.lr=0.003"]
 
 
 def test_images_are_compared_with_as_many_images_only():

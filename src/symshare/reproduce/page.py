@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symshare.reproduce.budgets import BUDGETS, Budget, BudgetName
-from symshare.reproduce.jobs import digest
+from symshare.reproduce.jobs import Job, digest, settings
 from symshare.reproduce.rows import STUDIES, Row, Study
 from symshare.reproduce.tables import TABLES, Runs, table
 
@@ -46,7 +46,7 @@ def page(content: dict[str, Any]) -> str:
         if any(row.study == study.name for row in study.rows):
             parts.append(_study(study, study.rows, runs))
     if own := [name for name in runs if name not in known]:
-        parts.append(_own(own, runs))
+        parts.append(_own(own, runs, {row: _settings(known[row], budget) for row in known}))
     return "\n\n".join(parts) + "\n"
 
 
@@ -63,9 +63,9 @@ def _head(name: BudgetName, budget: Budget, runs: Runs) -> str:
         "Names such as CNN-64 carry the paper's widths. Learning rates are those of the rows' "
         "files: 0.01 on MNIST and 0.003 on CIFAR-10 (`cpu`) for weights, 0.01 for what is learned "
         'besides, but 0.1 for the stacks of "Sinkhorn from what discover finds" and 0.3 for gates. '
-        "The rates of those two were searched for, on validation images; nothing else was tuned, "
-        "and no baseline. Training images are 81.25 % of the official training part, the others "
-        "are for validation. The test part is read once by each run; tables in the "
+        "The rates of those two were chosen on validation images; decisions.md tells what other "
+        "rates do to the rest. Training images are 81.25 % of the official training part, the "
+        "others are for validation. The test part is read once by each run; tables in the "
         f"published protocol say where that differs. Run on: {'; '.join(places) or 'nothing yet'}."
         "\n\n"
         "Accuracies in percent: mean ± standard deviation over n seeds. **Bold**: within one point "
@@ -102,8 +102,18 @@ def _tables(rows: Sequence[Row], runs: dict[str, Runs]) -> list[str]:
     return [TABLES[rows[0].task](rows, runs), *(["\n".join(notes)] if notes else [])]
 
 
-def _own(names: Sequence[str], runs: dict[str, Runs]) -> str:
-    """A line for each row that is not of a study, with the accuracy of each of its runs."""
+def _settings(row: Row, budget: BudgetName) -> dict[str, Any]:
+    return Job(row, 0, settings(row, budget, 0)).settings
+
+
+def _own(names: Sequence[str], runs: dict[str, Runs], known: dict[str, dict[str, Any]]) -> str:
+    """A line for each row that is not of a study, with the accuracy of each of its runs.
+
+    Args:
+        names: of the rows.
+        runs: by row.
+        known: settings of the rows of studies, of which some of these are changes.
+    """
     lines = []
     for name in names:
         found = runs[name]
@@ -115,5 +125,20 @@ def _own(names: Sequence[str], runs: dict[str, Runs]) -> str:
             for a in accuracies
             if a is not None
         ]
-        lines.append([f"`{name}`", "; ".join(shown), str(len(found))])
-    return f"## Other rows\n\n{table(['row', 'test accuracy by seed', 'n'], lines)}"
+        file = known.get(name.partition("-changed-")[0].partition(" (")[0])
+        changes = [] if file is None else _changes(file, found[0]["settings"])
+        lines.append([f"`{name}`", ", ".join(changes), "; ".join(shown), str(len(found))])
+    head = ["row", "in place of its file's settings", "test accuracy by seed", "n"]
+    return f"## Other rows\n\n{table(head, lines)}"
+
+
+def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """In what the second settings differ from the first; those at their defaults are in neither."""
+    found = [f"{key} as by default" for key in old if key not in new]
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            found += [f"{key}.{change}" for change in _changes(before, value)]
+        elif value != before and key != "seed":
+            found.append(f"{key}={value}")
+    return found
