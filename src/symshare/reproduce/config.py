@@ -139,7 +139,7 @@ class NetworkConfig:
             if unread and getattr(self, option.name) != option.default:
                 raise ValueError(
                     f"network.{option.name} is of {', '.join(readers)}, and means nothing for kind "
-                    f"{self.kind} of architecture {self.architecture}; leave it out"
+                    f"{self.kind} of architecture {self.architecture}; leave it at {option.default}"
                 )
         if self.mask == "disk" and self.kind != "gcnn":
             raise ValueError(f"network.mask: only kind gcnn has a disk, got {self.kind}; use none")

@@ -46,7 +46,7 @@ def page(content: dict[str, Any]) -> str:
         if any(row.study == study.name for row in study.rows):
             parts.append(_study(study, study.rows, runs))
     if own := [name for name in runs if name not in known]:
-        parts.append(_own(own, runs, {row: _settings(known[row], budget) for row in known}))
+        parts.append(_own(own, runs, known, budget))
     return "\n\n".join(parts) + "\n"
 
 
@@ -102,17 +102,16 @@ def _tables(rows: Sequence[Row], runs: dict[str, Runs]) -> list[str]:
     return [TABLES[rows[0].task](rows, runs), *(["\n".join(notes)] if notes else [])]
 
 
-def _settings(row: Row, budget: BudgetName) -> dict[str, Any]:
-    return Job(row, 0, settings(row, budget, 0)).settings
-
-
-def _own(names: Sequence[str], runs: dict[str, Runs], known: dict[str, dict[str, Any]]) -> str:
+def _own(
+    names: Sequence[str], runs: dict[str, Runs], known: dict[str, Row], budget: BudgetName
+) -> str:
     """A line for each row that is not of a study, with the accuracy of each of its runs.
 
     Args:
         names: of the rows.
         runs: by row.
-        known: settings of the rows of studies, of which some of these are changes.
+        known: rows of studies, of which some of these are changes.
+        budget: of the runs.
     """
     lines = []
     for name in names:
@@ -125,11 +124,15 @@ def _own(names: Sequence[str], runs: dict[str, Runs], known: dict[str, dict[str,
             for a in accuracies
             if a is not None
         ]
-        file = known.get(name.partition("-changed-")[0].partition(" (")[0])
-        changes = [] if file is None else _changes(file, found[0]["settings"])
+        row = known.get(name.partition("-changed-")[0].partition(" (")[0])
+        changes = [] if row is None else _changes(_settings(row, budget), found[0]["settings"])
         lines.append([f"`{name}`", ", ".join(changes), "; ".join(shown), str(len(found))])
     head = ["row", "in place of its file's settings", "test accuracy by seed", "n"]
     return f"## Other rows\n\n{table(head, lines)}"
+
+
+def _settings(row: Row, budget: BudgetName) -> dict[str, Any]:
+    return Job(row, 0, settings(row, budget, 0)).settings
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
