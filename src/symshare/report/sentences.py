@@ -195,7 +195,7 @@ def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
         )
     if not _planned(verdict, "found"):
         return "Not measured", (
-            "No network can be built with what was found; what to know, above, says why."
+            "No network can be built with what was found; the remarks below the verdict say why."
         )
     if not (cnn and found):
         return "Not measured", (
