@@ -127,6 +127,11 @@ def test_image_change_does_not_depend_on_the_unit(unit):
     torch.testing.assert_close(*changes, rtol=1e-3, atol=1e-3)
 
 
+def test_black_images_do_not_change():
+    swap = torch.tensor([[1, 0, 3, 2]])
+    assert image_change(torch.zeros(5, 1, 2, 2), swap, swap).tolist() == [0.0]
+
+
 def test_image_change_reads_images_of_all_classes(monkeypatch):
     # Symmetric images first, as in a file that is in the order of classes.
     monkeypatch.setattr("symshare.judge.evidence._MOMENT_IMAGES", 200)

@@ -131,11 +131,12 @@ def image_change(
     """
     chosen = torch.randperm(images.shape[2:].numel())[:_MOMENT_PIXELS]
     # Files often come in the order of classes.
-    pixels = images[torch.randperm(len(images))[:_MOMENT_IMAGES]].flatten(2)
-    pixels = pixels / pixels.double().square().mean().sqrt().clamp_min(1e-300).to(pixels.dtype)
+    some = torch.randperm(len(images))[:_MOMENT_IMAGES, None, None]
+    pixels, channels = images.flatten(2), torch.arange(images.shape[1])[:, None]
+    largest = max(abs(float(bound)) for bound in pixels.aminmax()) or 1.0
 
     def moments(where: Tensor) -> Tensor:
-        x = pixels[..., where]
+        x = pixels[some, channels, where] / largest
         return torch.einsum("ncp,ncq->pq", x, x) / len(x)
 
     base = moments(chosen)
