@@ -15,7 +15,7 @@ from symshare.reproduce.config import ImageRun
 from symshare.reproduce.rows import Row, Task, merged, select
 from symshare.reproduce.toys.config import ToyConfig, toy_config
 
-__all__ = ["Job", "RunConfig", "digest", "jobs", "settings"]
+__all__ = ["Job", "RunConfig", "digest", "jobs", "own_job", "settings"]
 
 RunConfig = ImageRun | ToyConfig | LayerConfig
 
@@ -56,9 +56,14 @@ class Job:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def own_job(row: Row, budget: BudgetName, seed: int) -> Job:
+    """A row's own run, as its file says it now."""
+    return Job(row, seed, replace(_own_settings(row.name, budget), seed=seed))
+
+
 def digest(row: Row, budget: BudgetName, seed: int) -> str:
-    """That of a row's own run, as its file says it now."""
-    return Job(row, seed, replace(_own_settings(row.name, budget), seed=seed)).digest
+    """That of a row's own run."""
+    return own_job(row, budget, seed).digest
 
 
 @cache

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symshare.reproduce.budgets import BUDGETS, Budget, BudgetName
-from symshare.reproduce.jobs import Job, digest, settings
+from symshare.reproduce.jobs import digest, own_job
 from symshare.reproduce.rows import STUDIES, Row, Study
 from symshare.reproduce.tables import TABLES, Runs, table
 
@@ -63,9 +63,9 @@ def _head(name: BudgetName, budget: Budget, runs: Runs) -> str:
         "Names such as CNN-64 carry the paper's widths. Learning rates are those of the rows' "
         "files: 0.01 on MNIST and 0.003 on CIFAR-10 (`cpu`) for weights, 0.01 for what is learned "
         'besides, but 0.1 for the stacks of "Sinkhorn from what discover finds" and 0.3 for gates. '
-        "The rates of those two were chosen on validation images; decisions.md tells what other "
-        "rates do to the rest. Training images are 81.25 % of the official training part, the "
-        "others are for validation. The test part is read once by each run; tables in the "
+        "The rates of those two were chosen on validation images; docs/decisions.md tells what "
+        "other rates do to the rest. Training images are 81.25 % of the official training part, "
+        "the others are for validation. The test part is read once by each run; tables in the "
         f"published protocol say where that differs. Run on: {'; '.join(places) or 'nothing yet'}."
         "\n\n"
         "Accuracies in percent: mean ± standard deviation over n seeds. **Bold**: within one point "
@@ -73,8 +73,7 @@ def _head(name: BudgetName, budget: Budget, runs: Runs) -> str:
         "has zero in its 95 % interval; where two common seeds are missing nothing is marked. Rows "
         "differ in parameters; bold "
         "compares accuracies only. s: seconds of a run, of a resumed one since it was resumed, "
-        "with those of the search where there is one; on a machine that does other work besides "
-        "they are two to four times what they are on an idle one."
+        "with those of the search where there is one; the machine did other work at times."
     )
 
 
@@ -125,14 +124,11 @@ def _own(
             if a is not None
         ]
         row = known.get(name.partition("-changed-")[0].partition(" (")[0])
-        changes = [] if row is None else _changes(_settings(row, budget), found[0]["settings"])
+        file = None if row is None else own_job(row, budget, 0).settings
+        changes = [] if file is None else _changes(file, found[0]["settings"])
         lines.append([f"`{name}`", ", ".join(changes), "; ".join(shown), str(len(found))])
     head = ["row", "in place of its file's settings", "test accuracy by seed", "n"]
     return f"## Other rows\n\n{table(head, lines)}"
-
-
-def _settings(row: Row, budget: BudgetName) -> dict[str, Any]:
-    return Job(row, 0, settings(row, budget, 0)).settings
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
