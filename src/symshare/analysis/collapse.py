@@ -50,7 +50,7 @@ def distinct(coefficients: Float[Tensor, "G K"]) -> int:
     if coefficients.ndim != 2 or not coefficients.shape[1]:
         raise ValueError(
             f"distinct: expected coefficients [G, K] on at least one known element, got "
-            f"{tuple(coefficients.shape)}"
+            f"{tuple(coefficients.shape)}; pass those of simplex_fit"
         )
     return len(coefficients.argmax(1).unique())
 

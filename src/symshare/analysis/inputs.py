@@ -24,7 +24,8 @@ def refuse_not_square(who: str, R: Tensor) -> None:
     """Raise ValueError unless R is one square matrix or more."""
     if R.ndim < 2 or R.shape[-1] != R.shape[-2] or not R.numel():
         raise ValueError(
-            f"{who}: R must be square matrices [..., D, D], at least one, got {tuple(R.shape)}"
+            f"{who}: R must be square matrices [..., D, D], at least one, got {tuple(R.shape)}; "
+            "pass what a representation returns, such as stack()"
         )
 
 
@@ -39,7 +40,7 @@ def refuse_no_table(who: str, table: Tensor) -> None:
     if not -1 <= int(table.min()) <= int(table.max()) < len(table):
         raise ValueError(
             f"{who}: a table of {len(table)} elements holds -1 to {len(table) - 1}, got "
-            f"{int(table.min())} to {int(table.max())}"
+            f"{int(table.min())} to {int(table.max())}; number the elements from 0"
         )
 
 

@@ -32,12 +32,7 @@ def sharpness(R: Float[Tensor, "G D D"]) -> dict[str, float | int | None]:
         {'elements': 1, 'marginal_error': 0.0, 'entropy': 0.0, 'vertex_gap': 0.0}
     """
     stack = stack_in_float64("sharpness", "R", R)
-    return {
-        "elements": len(stack),
-        "marginal_error": float(marginal_error(stack)),
-        "entropy": float(normalized_entropy(stack).mean()),
-        "vertex_gap": float(vertex_gap(stack).mean()),
-    }
+    return _sharpness(stack, vertex_gap(stack))
 
 
 def stack_metrics(
@@ -98,7 +93,7 @@ def stack_metrics(
     found = match(stack, known)
     assigned = found.index >= 0
     numbers: dict[str, float | int | None] = {
-        **sharpness(stack),
+        **_sharpness(stack, gaps),
         "known": len(known),
         "exact_hits": found.exact_hits,
         "sharp_hits": int(((found.mismatch == 0) & (gaps <= HIT)).sum()),
@@ -122,3 +117,12 @@ def stack_metrics(
         weights = weights.index_add(0, copy_of, measure.detach().to(weights))
         numbers |= support_scores(fit.coefficients, weights)._asdict()
     return {k: None if v is None or math.isnan(v) else v for k, v in numbers.items()}
+
+
+def _sharpness(stack: Tensor, gaps: Tensor) -> dict[str, float | int | None]:
+    return {
+        "elements": len(stack),
+        "marginal_error": float(marginal_error(stack)),
+        "entropy": float(normalized_entropy(stack).mean()),
+        "vertex_gap": float(gaps.mean()),
+    }

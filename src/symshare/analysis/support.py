@@ -56,7 +56,8 @@ def support_scores(
     K = coefficients.shape[-1]
     if coefficients.ndim != 2 or not coefficients.numel():
         raise ValueError(
-            f"support_scores: expected coefficients [G, K], got {tuple(coefficients.shape)}"
+            f"support_scores: expected coefficients [G, K], got {tuple(coefficients.shape)}; "
+            "pass those of simplex_fit"
         )
     if measure.shape != (K,) or (measure < 0).any() or not measure.any():
         raise ValueError(

@@ -1,7 +1,5 @@
 """The search itself: which images, which candidates, what networks say about each of them."""
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from symshare.data import LabelledImages, Splits, Transform, sample
@@ -25,12 +23,12 @@ def candidates_of(
     law: Transform,
     seed: int,
     *,
-    periodic: Sequence[str] = (),
+    periodic: tuple[str, ...] = (),
     extra: GroupAction | None = None,
 ) -> Candidates:
     """Candidates from images as the law makes them, whatever their unit."""
     images = _standardised(freeze(pool, law, seed).images)
-    return propose(images, periodic=tuple(periodic), extra=extra, seed=seed)
+    return propose(images, periodic=periodic, extra=extra, seed=seed)
 
 
 def evidence_on(

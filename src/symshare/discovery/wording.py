@@ -109,11 +109,11 @@ def caveats(
 
 def _left_out(verdict: Verdict) -> list[str]:
     """Say which elements passed a test and are in no group."""
+    if verdict.word == "undecided" and not _named(verdict, "undecided"):
+        return []  # the verdict's sentence names them
     members = verdict.found or verdict.approximate
     outside = [name for name in _named(verdict, "symmetric") if name not in members]
     looser = [name for name in _named(verdict, "approximate") if name not in members]
-    if verdict.word == "undecided" and not _named(verdict, "undecided"):
-        return []  # the verdict's sentence names them
     notes = []
     if outside and members:
         notes.append(
