@@ -22,9 +22,8 @@ from symshare.files import claim, open_tensors, write_atomically
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
-from symshare.judge import Verdict, decide
+from symshare.judge import decide
 from symshare.models import MNIST
-from symshare.propose import Candidates
 from symshare.report import write_report
 
 __all__ = ["Discovery", "discover", "discover_source"]
@@ -148,18 +147,17 @@ def _discover(
             "The networks were trained briefly and with one seed: their accuracies show that they "
             "run, not which is better. --budget standard or thorough compares them."
         )
-    publish = partial(
-        _publish,
-        folder,
+    describe = partial(
+        verdict_record,
         config,
         command,
         splits.train.classes,
         candidates,
         verdict,
-        seconds,
-        tuple(plan),
-        notes,
+        planned=tuple(plan),
+        notes=notes,
     )
+    publish = partial(_publish, folder, describe, config.seed, seconds)
     record = publish({})
     tell("judge", verdict)
 
@@ -197,24 +195,17 @@ def _claim(
 
 def _publish(
     folder: Path,
-    config: DiscoveryConfig,
-    command: str,
-    classes: tuple[str, ...],
-    candidates: Candidates,
-    verdict: Verdict,
+    describe: Callable[..., dict[str, Any]],
+    seed: int,
     seconds: dict[str, float],
-    planned: tuple[str, ...],
-    notes: list[str],
     runs: dict[str, list[dict[str, Any]]],
 ) -> dict[str, Any]:
     """Write what is known so far to `verdict.json`: an interrupt loses nothing."""
     done = [run for model in runs.values() for run in model]
     spent = {**seconds, "fit": sum(run["seconds"] for run in done)}
     spent["total"] = sum(spent.values())
-    seeds = {"judge": [config.seed], "fit": sorted({run["seed"] for run in done})}
-    record = verdict_record(
-        config, command, classes, candidates, verdict, runs, spent, seeds, planned, notes
-    )
+    seeds = {"judge": [seed], "fit": sorted({run["seed"] for run in done})}
+    record = describe(runs=runs, seconds=spent, seeds=seeds)
     write_atomically(
         folder / "verdict.json", json.dumps(record, indent=1, allow_nan=False).encode()
     )
