@@ -93,7 +93,9 @@ def bake(
             "symshare; is it baked already?"
         )
     if data is not None and len(data) != 2:
-        raise ValueError(f"bake: data is a pair of samples and their classes, got {len(data)}")
+        raise ValueError(
+            f"bake: data is a pair of samples and their classes, got {len(data)}; pass data=(x, y)"
+        )
     with torch.inference_mode(False), torch.no_grad():
         settled = copy.deepcopy(model)
         settled.eval()  # where a learned R is projected to convergence

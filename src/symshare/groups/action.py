@@ -1,7 +1,7 @@
 """What every finite set of transformations can do."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 import torch
@@ -9,8 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symshare.groups.naming import group_name
-
-Shape = int | Sequence[int]
+from symshare.groups.shape import Shape, each_axis
 
 
 class Action(ABC):
@@ -158,7 +157,7 @@ class Action(ABC):
         return [g for g, name in enumerate(self.names) if name in wanted]
 
     def _grid(self, shape: Shape) -> tuple[int, ...]:
-        grid = (shape,) * self.dims if isinstance(shape, int) else tuple(shape)
+        grid = each_axis(shape, self.dims)
         if len(grid) != self.dims or min(grid) < 1:
             raise ValueError(
                 f"{type(self).__name__}: expected a shape of {self.dims} positive lengths, "

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.groups.action import Action, Shape
+from symshare.groups.action import Action
 from symshare.groups.maps import LatticeMap
+from symshare.groups.shape import Shape
 
 
 class GroupAction(Action):

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from symshare.groups.action import Action, Shape
+from symshare.groups.action import Action
 from symshare.groups.exact import GroupAction
 from symshare.groups.interpolated import InterpolatedAction
 from symshare.groups.maps import lattice
 from symshare.groups.products import compose, generated
+from symshare.groups.shape import Shape, each_axis
 
 Element = TypeVar("Element")
 
@@ -42,7 +43,7 @@ def from_permutations(
         >>> from_permutations([[1, 3, 0, 2], [3, 2, 1, 0]], (2, 2))
         GroupAction(id, rot90, rot180)
     """
-    grid = (shape,) if isinstance(shape, int) else tuple(shape)
+    grid = each_axis(shape, 1)
     given = torch.as_tensor(permutations, device="cpu")
     if given.is_floating_point():
         raise ValueError(

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.groups.action import Action, Shape
+from symshare.groups.action import Action
+from symshare.groups.shape import Shape
 from symshare.groups.signed import linear_names
 
 TOLERANCE = 1e-12

@@ -1,12 +1,13 @@
 """Options of a convolution, for any number of spatial axes: read, checked and put to use."""
 
 import math
-from collections.abc import Iterable, Sequence
-from operator import index
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from symshare.groups.shape import each_axis
 
 Size = int | Sequence[int]
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
@@ -230,7 +231,7 @@ class Geometry(NamedTuple):
 
 
 def _each(who: str, name: str, value: Size, dims: int, least: int) -> tuple[int, ...]:
-    each = tuple(map(index, value)) if isinstance(value, Iterable) else (index(value),) * dims
+    each = each_axis(value, dims)
     if len(each) != dims or any(n < least for n in each):
         raise ValueError(
             f"{who}: {name} must be one number or {dims}, each at least {least}, got {value}"

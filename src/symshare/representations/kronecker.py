@@ -1,14 +1,13 @@
 """One element action and one spatial action for a whole network, multiplied only when applied."""
 
 import math
-from collections.abc import Iterable
-from operator import index
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from symshare.groups import Action
+from symshare.groups.shape import each_axis
 from symshare.representations.base import Penalised, Representation
 from symshare.representations.expansion import check_theta
 from symshare.representations.factors import (
@@ -94,7 +93,7 @@ class Kronecker(_Factored):
         anchor: bool = True,
         temperature: float = 0.05,
     ):
-        size = _each_axis(kernel_size, 2)
+        size = each_axis(kernel_size, 2)
         if group_size < 1 or not size or min(size) < 1:
             raise ValueError(
                 "Kronecker: group_size and kernel_size must be at least 1, got "
@@ -133,7 +132,7 @@ class Kronecker(_Factored):
         >>> cube.group_size, cube.on_kernel((3, 3, 3)).positions
         (24, 27)
         """
-        size = _each_axis(kernel_size, action.dims)
+        size = each_axis(kernel_size, action.dims)
         return cls(
             len(action),
             size,
@@ -281,10 +280,3 @@ class KroneckerProduct(_Factored):
             A, B = (factor.R for factor in self.factors())
             both = [A.sum(axis)[:, :, None] * B.sum(axis)[:, None] for axis in (-1, -2)]
             return (torch.stack(both) - 1).abs().max()
-
-
-def _each_axis(kernel_size: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
-    """Lengths along every axis; one number stands for all."""
-    if isinstance(kernel_size, Iterable):
-        return tuple(map(index, kernel_size))
-    return (index(kernel_size),) * dims
