@@ -5,8 +5,10 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+import scipy.linalg  # noqa: F401  # its threads are looked at
 import torch
 from PIL import Image
+from threadpoolctl import threadpool_info
 
 from symshare import cli
 from symshare.bench import layer, sinkhorn, step, timing, truth
@@ -222,6 +224,19 @@ def test_a_session_leaves_seed_and_threads_as_they_were():
     torch.testing.assert_close(torch.rand(1), inside)
 
 
+def test_a_session_limits_linear_algebra_outside_torch_too():
+    def threads():
+        return {p["filepath"]: p["num_threads"] for p in threadpool_info() if is_blas(p)}
+
+    def is_blas(pool):
+        return pool["user_api"] == "blas"
+
+    before = threads()
+    with timing.session(BenchConfig(1, 1.0, threads=1)):
+        assert set(threads().values()) == {1}
+    assert threads() == before
+
+
 @pytest.mark.parametrize("name", BENCHES)
 def test_every_row_says_what_and_where(measured, name):
     numbers, summary = measured[name]
@@ -415,7 +430,11 @@ def test_commands_take_the_options_of_their_configuration(name, monkeypatch, cap
     with pytest.raises(SystemExit):
         cli.main(["bench", name, "--help"])
     printed = " ".join(capsys.readouterr().out.split())
-    for words in ("most rounds of each case", "CPU threads of torch", "of everything random"):
+    for words in (
+        "most rounds of each case",
+        "CPU threads of torch, NumPy",
+        "of everything random",
+    ):
         assert words in printed
 
 

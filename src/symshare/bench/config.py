@@ -14,7 +14,7 @@ class BenchConfig:
     Attributes:
         rounds: most rounds of each case; every contender is timed once in a round.
         seconds: time after which a case starts no further round [s]; one round always runs.
-        threads: CPU threads of torch; by default those that it has.
+        threads: CPU threads of torch, NumPy and SciPy; by default those that they have.
         seed: of everything random.
         device: as in `torch.device`, for example cpu or cuda.
     """

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from symshare.bench.config import BenchConfig
+from symshare.bench.threads import limited
 
 __all__ = ["Contender", "interleaved", "peak_bytes", "saved_bytes", "session"]
 
@@ -48,15 +49,10 @@ def session(config: BenchConfig) -> Generator[torch.device]:
         raise ValueError(f"device {config.device} cannot be used here: {reason}") from error
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be cpu or cuda, got {config.device}: others are not timed")
-    threads = torch.get_num_threads()
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices), limited(config.threads):
         torch.manual_seed(config.seed)
-        if config.threads is not None:
-            torch.set_num_threads(config.threads)
-        try:
-            yield device
-        finally:
-            torch.set_num_threads(threads)
+        yield device
 
 
 def interleaved(

@@ -8,6 +8,7 @@ import torch
 from symshare import __version__
 from symshare.bench.config import LayerConfig
 from symshare.bench.rows import device_name
+from symshare.bench.threads import limited
 from symshare.reproduce.config import ImageRun
 from symshare.reproduce.rows import Task
 from symshare.reproduce.toys.config import ToyConfig
@@ -27,12 +28,13 @@ def run(
         root: folder of the images, or None.
         threads: of the CPU.
     """
-    torch.set_num_threads(threads)
     where = config["device"] if task == "cost" else "cpu"
     if task == "images" and torch.cuda.is_available():
         where = "cuda"
+    with limited(threads):
+        result = _RUN[task](config, folder, None if root is None else Path(root))
     return {
-        **_RUN[task](config, folder, None if root is None else Path(root)),
+        **result,
         "device": device_name(torch.device(where)),
         "threads": threads,
         "torch": torch.__version__,

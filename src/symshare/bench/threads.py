@@ -1,0 +1,31 @@
+"""Threads of torch, and of the linear algebra of NumPy and SciPy, which has its own."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import torch
+from threadpoolctl import threadpool_limits
+
+__all__ = ["limited"]
+
+
+@contextmanager
+def limited(threads: int | None) -> Generator[None]:
+    """At most this many threads inside; None leaves everything as it is.
+
+    >>> with limited(1):
+    ...     torch.get_num_threads()
+    1
+    """
+    if threads is None:
+        yield
+        return
+    import scipy.linalg  # noqa: F401  # so that its threads are there to be limited
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
