@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from dataclasses import replace
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -14,8 +17,12 @@ from symshare.reproduce.jobs import settings
 from symshare.reproduce.rows import select
 
 ROOT = Path(__file__).parent.parent
-ABSENT = ["beartype", "datasets", "jaxtyping", "jinja2", "jsonargparse", "lightning_fabric"]
-ABSENT += ["PIL", "pytorch_lightning", "rich", "safetensors", "sklearn", "yaml"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# sympy comes with torch.
+NEEDLESS = {re.match(r"[\w-]+", name)[0] for name in PROJECT["dependencies"]}
+NEEDLESS -= {"torch", "numpy", "scipy", "sympy"}
+MODULES = {m: {name.lower() for name in by} for m, by in packages_distributions().items()}
+ABSENT = ["beartype", *(module for module, by in MODULES.items() if by & NEEDLESS)]
 WITHOUT = f"""
 import importlib.metadata, runpy, sys
 for name in {ABSENT!r}:
@@ -26,6 +33,11 @@ importlib.metadata.version = version
 sys.argv = ["device.py", "--smoke", "--device", "cpu"]
 runpy.run_path({str(ROOT / "benchmarks" / "device.py")!r}, run_name="__main__")
 """
+
+
+def test_every_needless_package_is_known_by_its_modules():
+    assert {"PIL", "sklearn", "threadpoolctl", "yaml"} <= set(ABSENT)
+    assert set.union(*MODULES.values()) >= NEEDLESS
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 import torch
-from threadpoolctl import threadpool_limits
 
 __all__ = ["limited"]
 
@@ -20,7 +19,9 @@ def limited(threads: int | None) -> Generator[None]:
     if threads is None:
         yield
         return
-    import scipy.linalg  # noqa: F401  # so that its threads are there to be limited
+    # Here, as benchmarks/device.py does without the one; the other has to be there to be limited.
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_limits
 
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
