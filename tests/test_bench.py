@@ -8,7 +8,7 @@ import pytest
 import scipy.linalg  # noqa: F401  # its threads are looked at
 import torch
 from PIL import Image
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from symshare import cli
 from symshare.bench import layer, sinkhorn, step, timing, truth
@@ -226,15 +226,15 @@ def test_a_session_leaves_seed_and_threads_as_they_were():
 
 def test_a_session_limits_linear_algebra_outside_torch_too():
     def threads():
-        return {p["filepath"]: p["num_threads"] for p in threadpool_info() if is_blas(p)}
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        return {pool["filepath"]: pool["num_threads"] for pool in pools}
 
-    def is_blas(pool):
-        return pool["user_api"] == "blas"
-
-    before = threads()
-    with timing.session(BenchConfig(1, 1.0, threads=1)):
-        assert set(threads().values()) == {1}
-    assert threads() == before
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with timing.session(BenchConfig(1, 1.0, threads=1)):
+            assert set(threads().values()) == {1}
+        assert threads() == before
+        assert set(before.values()) == {2}
 
 
 @pytest.mark.parametrize("name", BENCHES)

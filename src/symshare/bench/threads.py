@@ -19,7 +19,7 @@ def limited(threads: int | None) -> Generator[None]:
     if threads is None:
         yield
         return
-    # Here, as benchmarks/device.py does without the one; the other has to be there to be limited.
+    # SciPy's threads have to be there to be limited; benchmarks/device.py has no threadpoolctl.
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
