@@ -166,7 +166,9 @@ def test_potentials_are_a_start_that_leaves_nothing_to_do():
     R, _, g = project(logits)
     scaled = (logits + g[:, None]).softmax(-1)
     torch.testing.assert_close(scaled, R)
-    torch.testing.assert_close(g.mean(-1), torch.zeros(2).double())
+    f = -(logits + g[:, None]).logsumexp(-1)
+    torch.testing.assert_close(f.mean(-1), torch.zeros(2).double())
+    torch.testing.assert_close(project(logits + 200).potentials, g - 200)
 
 
 def test_one_matrix_no_matrix_one_position():
@@ -244,6 +246,18 @@ def test_far_apart_logits_neither_overflow_nor_underflow(logits):
     R.square().sum().backward()
     assert marginal_error(R) < 1e-4
     assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("size", [30.0, 80.0, 1000.0])
+@pytest.mark.parametrize("shape", [(2, 1, 9), (2, 9, 1)], ids=["columns", "rows"])
+def test_constants_of_columns_and_rows_change_nothing_however_large(size, shape):
+    logits = (2 * torch.randn(2, 9, 9)).requires_grad_()
+    found, expected = project(logits + size * torch.randn(shape)), project(logits)
+    gradients = (torch.autograd.grad(x.R.square().sum(), logits)[0] for x in (found, expected))
+    rounding = {"atol": 1e-6 * size, "rtol": 0}
+    torch.testing.assert_close(found.R, expected.R, **rounding)
+    torch.testing.assert_close(*gradients, **rounding)
+    torch.testing.assert_close(found.entropy, expected.entropy, atol=1e-5 * size, rtol=0)
 
 
 @pytest.mark.usefixtures("unchecked")

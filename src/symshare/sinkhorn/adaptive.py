@@ -27,7 +27,7 @@ FAST = 0.25
 """A sweep that leaves less than this share of the error is worth another one."""
 
 SETTLE = 20
-"""Sweeps in the log domain where the exponentials of a whole row or column underflow."""
+"""Sweeps in the log domain where the exponentials of a row or a column over- or underflow."""
 
 DIRECT = 64
 """Positions up to which elimination is faster than iterations."""
@@ -58,20 +58,18 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
     with np.errstate(all="ignore"):
         found = _scale(M.numpy(), start.numpy())
         if found is None:
-            start = start.nan_to_num(0, 0, 0)
+            start, balanced = start.nan_to_num(0, 0, 0), M
             for _ in range(SETTLE):
-                rows = (M + start[:, None]).logsumexp(-1, keepdim=True)
-                start = -(M - rows).logsumexp(-2)
-            found = _scale(M.numpy(), start.numpy())
+                balanced = M - (M + start[:, None]).logsumexp(-1, keepdim=True)
+                start = -balanced.logsumexp(-2)
+            found = _scale(balanced.numpy(), start.numpy())
     return found and Scaling(*map(torch.from_numpy, found))
 
 
 def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
     A = _each("add", M, start[:, None], out=np.empty_like(M))
-    top = A.max(-1)[:, None]
-    _each("subtract", A, top.mT, out=A)
     _each("exp", A, out=A)
-    ones = np.ones_like(top)
+    ones = np.ones_like(start)[:, None]
     u = 1 / (ones @ A.mT)
     v = 1 / (u @ A)
     goal = 16 * np.finfo(M.dtype).eps
@@ -94,10 +92,9 @@ def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
     _each("multiply", A, u.mT, out=A)
     _each("multiply", A, v, out=A)
     # log R = M + f + g, and the rows and columns of R sum to one.
-    g = start[:, None] + np.log(v)
-    sums = g @ ones.mT
-    total = (np.log(u) - top) @ ones.mT + sums + _inner(A, M)
-    g -= sums / M.shape[-1]
+    f, g = np.log(u) @ ones.mT, start[:, None] + np.log(v)
+    total = f + g @ ones.mT + _inner(A, M)
+    g += f / M.shape[-1]
     return A, g[:, 0], (abs(total) * (total < 0))[:, 0, 0]
 
 

@@ -42,7 +42,8 @@ class Scaling(NamedTuple):
 
     Attributes:
         R: [N, D, D].
-        g: logarithms of the column factors, shifted to a mean of zero, [N, D].
+        g: logarithms of the column factors, shifted so that those of the row factors have a mean
+            of zero: exp(M + g) is of the size of R, whatever constant M holds, [N, D].
         entropy: of R in nats, [N].
     """
 
@@ -75,12 +76,12 @@ def scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
     for _ in range(schedule.newton):
         u, v = _newton(A, u, v, schedule.inner)
         v = times(u, A).reciprocal()
-    g = start + v[:, 0].log()
-    total = (u[:, 0].log() - top + g).sum(-1)
+    f, g = u[:, 0].log() - top, start + v[:, 0].log()
+    total = (f + g).sum(-1)
     R = A * u.mT * v
     # log R = M + f + g, and the rows and columns of R sum to one.
     entropy = -((R * M).sum((-2, -1)) + total).clamp_max(0)
-    return Scaling(R, g - g.mean(-1, keepdim=True), entropy)
+    return Scaling(R, g + f.mean(-1, keepdim=True), entropy)
 
 
 def _newton(A: Tensor, u: Tensor, v: Tensor, steps: int) -> tuple[Tensor, Tensor]:
