@@ -42,6 +42,8 @@ def test_a_run_directory(tmp_path, kind):
         rows = list(csv.DictReader(file))
     assert [row["step"] for row in rows] == ["2", "4", "6"]
     assert all(row["val_accuracy"] and row["train_loss"] for row in rows)
+    measure = [[float(row[name]) for name in SQUARE if name in row] for row in rows]
+    assert all(len(row) == (len(SQUARE) if kind == "gated" else 0) for row in measure)
     with safe_open(run / "representations.safetensors", "pt") as file:
         R = file.get_tensor("lift.R")
         names = json.loads(file.metadata()["names"])

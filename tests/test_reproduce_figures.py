@@ -53,6 +53,39 @@ def test_figures_are_kept_where_nothing_has_changed(folder):
     assert "<svg" in first[0].read_text()
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_the_measure_is_drawn_over_steps_where_it_was_noted(tmp_path, monkeypatch, noted):
+    name = "table1/rotated-gated"
+    measure = {"id": 1.0, "rot90": 0.9, "flipW": 0.1}
+    runs = {
+        str(seed): {
+            "row": name,
+            "seed": seed,
+            "digest": digest(*select(name), "cpu", seed),
+            "measure": measure,
+        }
+        for seed in (0, 2)
+    }
+    (tmp_path / "results.json").write_text(json.dumps({"budget": "cpu", "runs": runs}))
+    table = "step,id,rot90,flipW\n10,1.0,0.5,0.4\n20,1.0,0.9,0.1\n" if noted else "step\n10\n"
+    for seed in (0, 2):
+        run = tmp_path / f"{name}-seed{seed}"
+        run.mkdir(parents=True)
+        (run / "metrics.csv").write_text(table)
+    drawn = []
+    monkeypatch.setattr(
+        "symshare.report.figures.curves", lambda series, *_: (drawn.append(series), Figure())[1]
+    )
+    names = [path.name for path in draw(tmp_path, "svg")]
+    if not noted:
+        assert names == []
+        return
+    assert names == [f"rotated-gated-measure-seed{seed}.svg" for seed in (0, 2)]
+    steps, still = [10.0, 20.0], [0.0, 0.0]
+    expected = {"rot90": (steps, [0.5, 0.9], still), "flipW": (steps, [0.4, 0.1], still)}
+    assert drawn == [expected, expected]
+
+
 def test_runs_of_other_settings_are_not_drawn(folder):
     record(folder, "toy-shift/shift", settings="of another day")
     assert draw(folder, "svg") == []

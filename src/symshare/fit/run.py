@@ -14,6 +14,7 @@ from symshare import groups
 from symshare.data import LabelledImages, Splits, Transform, load, transform
 from symshare.files import claim, read_json, write_atomically
 from symshare.fit.config import FitConfig, ModelConfig
+from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
 from symshare.groups import GroupAction
 from symshare.models import (
@@ -77,6 +78,7 @@ def fit_splits(
         config.seed,
         validation=splits.validation,
         out=out,
+        watch=partial(measure_by_element, network, dictionary(config.model)),
         progress=progress,
     )
     learned = trained.validation()

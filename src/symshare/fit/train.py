@@ -5,7 +5,7 @@ import io
 import logging
 import signal
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,7 @@ def train(
     validation: LabelledImages | None = None,
     validation_law: Transform | None = None,
     out: Path | None = None,
+    watch: Callable[[], Mapping[str, float]] | None = None,
     progress: bool = False,
 ) -> Trained:
     """Train a network on randomly transformed images.
@@ -89,6 +90,7 @@ def train(
         validation_law: the transformation of these images; by default that of training.
         out: folder for `metrics.csv` and `checkpoints/last.ckpt`, from which an interrupted call
             continues; nothing is written where None.
+        watch: what else to note at every evaluation, further columns of `metrics.csv`.
         progress: show a progress bar.
 
     Returns:
@@ -98,7 +100,7 @@ def train(
     callbacks: list[Callback] = [TQDMProgressBar()] if progress else []
     resume = table = None
     if out is not None:
-        table = MetricsTable(out / "metrics.csv")
+        table = MetricsTable(out / "metrics.csv", watch)
         callbacks += [
             table,
             ModelCheckpoint(
@@ -151,8 +153,9 @@ class MetricsTable(Callback):
 
     _COLUMNS = ("epoch", "step", "lr", "train_loss", "train_accuracy", "val_loss", "val_accuracy")
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, watch: Callable[[], Mapping[str, float]] | None = None):
         self.path = path
+        self.watch = watch
         self.rows: list[dict[str, int | float]] = []
 
     def state_dict(self) -> dict[str, list[dict[str, int | float]]]:
@@ -165,9 +168,11 @@ class MetricsTable(Callback):
         metrics = {name: float(value) for name, value in trainer.callback_metrics.items()}
         row = {"epoch": trainer.current_epoch, "step": trainer.global_step, **metrics}
         row["lr"] = trainer.optimizers[0].param_groups[0]["lr"]
-        self.rows.append(row)
+        watched = dict(self.watch()) if self.watch else {}
+        self.rows.append(row | watched)
         text = io.StringIO()
-        table = csv.DictWriter(text, self._COLUMNS, restval="", lineterminator="\n")
+        columns = (*self._COLUMNS, *watched)
+        table = csv.DictWriter(text, columns, restval="", lineterminator="\n")
         table.writeheader()
         table.writerows(self.rows)
         write_atomically(self.path, text.getvalue().encode())

@@ -1,7 +1,9 @@
 """The paper's figures from finished runs."""
 
+import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -23,6 +25,9 @@ __all__ = ["draw", "few_images"]
 
 NETWORKS = ("rotated-sinkhorn", "rotated-sinkhorn-found", "rotated-kronecker")
 """Rows of Table 1 whose learned stacks are shown."""
+
+MEASURED = "table1/rotated-gated"
+"""The row whose measure is shown over training, a figure for each seed."""
 
 FEW_IMAGES = "ablations/images"
 """How rows of the curve of accuracy against the number of images begin."""
@@ -75,6 +80,7 @@ def _drawings(folder: Path) -> Iterator[tuple[Path, Drawing]]:
         source = _source(folder, record, f"{task}/{task.removeprefix('toy-')}", "stack.safetensors")
         if source is not None:
             yield from ((source, figure) for figure in _of_toy(task, *_read(source)))
+    yield from _of_measure(folder, record)
     yield from ((results, figure) for figure in _of_few_images(record))
     source = _source(folder, record, "cost/layer", RESULT)
     if source is not None:
@@ -84,14 +90,16 @@ def _drawings(folder: Path) -> Iterator[tuple[Path, Drawing]]:
         yield source, Drawing("cost", lambda: cost(measured))
 
 
-def _source(folder: Path, record: dict[str, Any], name: str, file: str) -> Path | None:
-    """A file of the first run of a row, where its settings are those of the row today."""
+def _source(
+    folder: Path, record: dict[str, Any], name: str, file: str, seed: int = 0
+) -> Path | None:
+    """A file of a run of a row, where its settings are those of the row today."""
     (row,) = select(name)
-    path = folder / f"{name}-seed0" / file
+    path = folder / f"{name}-seed{seed}" / file
     of_today = (
-        run["digest"] == digest(row, record["budget"], 0)
+        run["digest"] == digest(row, record["budget"], seed)
         for run in record["runs"].values()
-        if (run["row"], run["seed"]) == (name, 0)
+        if (run["row"], run["seed"]) == (name, seed)
     )
     return path if path.exists() and any(of_today) else None
 
@@ -125,6 +133,27 @@ def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Ite
     yield Drawing(
         f"{name}-shift-twist", lambda: figures.shift_twist(target, stacks, C4.names, layers)
     )
+
+
+def _of_measure(folder: Path, record: dict[str, Any]) -> Iterator[tuple[Path, Drawing]]:
+    for run in record["runs"].values():
+        if run["row"] != MEASURED:
+            continue
+        source = _source(folder, record, MEASURED, "metrics.csv", run["seed"])
+        if source is not None and (series := _courses(source, run["measure"])):
+            from symshare.report.figures import curves
+
+            name = f"rotated-gated-measure-seed{run['seed']}"
+            yield source, Drawing(name, partial(curves, series, "step", "measure"))
+
+
+def _courses(source: Path, names: Iterable[str]) -> dict[str, Curve]:
+    """The measure of each element but the identity against steps, where the run has noted it."""
+    with source.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    steps, still = [float(row["step"]) for row in rows], [0.0] * len(rows)
+    noted = [name for name in names if name != "id" and name in rows[0]]
+    return {name: (steps, [float(row[name]) for row in rows], still) for name in noted}
 
 
 def _of_few_images(record: dict[str, Any]) -> Iterator[Drawing]:

@@ -1,6 +1,7 @@
 """Run one row on images: build, train, test, and compare what was learned with known elements."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from symshare import groups
 from symshare.analysis import align, sharpness, stack_metrics
 from symshare.data import Splits, Transform
 from symshare.files import write_atomically
+from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
 from symshare.groups import Action
 from symshare.models import GroupNetwork
@@ -57,6 +59,7 @@ def run_images(
     action, searched = elements(config, seen.splits, seen.law, findings)
     start = time.perf_counter()
     net = build(config, action, seen.splits)
+    measure = partial(measure_by_element, net, action)
     trained = train(
         net,
         seen.training,
@@ -66,6 +69,7 @@ def run_images(
         validation=seen.held_out,
         validation_law=seen.held_out_law,
         out=folder,
+        watch=measure,
     )
     stacks = net.stacks()
     write_atomically(folder / "stacks.safetensors", _tensors(net))
@@ -82,7 +86,7 @@ def run_images(
         "parameters": net.free_parameters(),
         "representation_parameters": net.representation_parameters(),
         "recovery": _recovery(stacks, config.images.train) if learned else None,
-        "measure": _measure(stacks[0], action),
+        "measure": measure() or None,
         "seconds": round(searched + time.perf_counter() - start, 1),
     }
 
@@ -132,13 +136,6 @@ def _recovery(stacks: list[Representation], law: str) -> dict[str, Any]:
         if R.shape[-1] == target.shape[-1]:
             metrics.append(stack_metrics(align(R, target, len(known)).R, target))
     return {"beside": list(known.names), "layers": metrics}
-
-
-def _measure(stack: Representation, action: Action) -> dict[str, float] | None:
-    """The learned measure by element; None where there is none."""
-    if stack.measure is None:
-        return None
-    return dict(zip(action.names, stack.measure.tolist(), strict=True))
 
 
 def _tensors(network: GroupNetwork) -> bytes:
