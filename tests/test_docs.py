@@ -11,7 +11,7 @@ from jsonargparse import capture_parser
 
 from symshare import cli
 from symshare.discovery.config import DiscoveryConfig
-from symshare.discovery.record import verdict_record
+from symshare.discovery.record import Judged, verdict_record
 from symshare.fit.train import MetricsTable
 from symshare.judge import Evidence, decide, thresholds
 from symshare.propose import Candidates, propose
@@ -76,20 +76,15 @@ def question(candidates):
 
 @pytest.fixture(scope="module")
 def record(candidates, question):
-    run = {"test_accuracy": 0.9, "parameters": 5, "representation_parameters": 1, "measure": {}}
+    run = {"seed": 0, "seconds": 1.0, "test_accuracy": 0.9, "measure": {}}
+    run |= {"parameters": 5, "representation_parameters": 1}
     models = ("cnn", "found", "gated", "sinkhorn")
-    return verdict_record(
-        DiscoveryConfig("digits"),
-        DiscoveryConfig("digits").command(),
-        ("0", "1"),
-        candidates,
-        decide(question, candidates.action(), candidates.residuals),
-        runs={name: [run] for name in models},
-        seconds={},
-        seeds={},
-        planned=models,
-        notes=[],
+    config = DiscoveryConfig("digits")
+    verdict = decide(question, candidates.action(), candidates.residuals)
+    judged = Judged(
+        config, config.command(), ("0", "1"), candidates, verdict, models, notes=[], seconds={}
     )
+    return verdict_record(judged, {name: [run] for name in models})
 
 
 def test_the_version_has_a_heading_in_the_changelog():

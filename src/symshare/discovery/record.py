@@ -3,6 +3,7 @@
 import platform
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -11,7 +12,7 @@ from symshare.discovery.wording import caveats, sentence
 from symshare.judge import Verdict
 from symshare.propose import Candidates
 
-__all__ = ["SCHEMA", "accuracy_entry", "verdict_record"]
+__all__ = ["SCHEMA", "Judged", "accuracy_entry", "verdict_record"]
 
 SCHEMA = 1
 
@@ -19,20 +20,43 @@ KERNEL = 3
 """Side of the kernel whose permutation the record shows for each element."""
 
 
-def verdict_record(
-    config: DiscoveryConfig,
-    command: str,
-    classes: tuple[str, ...],
-    candidates: Candidates,
-    verdict: Verdict,
-    runs: dict[str, list[dict[str, Any]]],
-    seconds: dict[str, float],
-    seeds: dict[str, list[int]],
-    planned: Sequence[str],
-    notes: list[str],
-) -> dict[str, Any]:
-    """Everything a reader or a program may want to know, as plain values."""
+@dataclass(frozen=True)
+class Judged:
+    """What is known before networks are trained.
+
+    Attributes:
+        config: of the discovery.
+        command: that repeats it.
+        classes: names of the classes.
+        candidates: what was judged.
+        verdict: on them.
+        planned: networks that are to be trained.
+        notes: further caveats.
+        seconds: by step.
+    """
+
+    config: DiscoveryConfig
+    command: str
+    classes: tuple[str, ...]
+    candidates: Candidates
+    verdict: Verdict
+    planned: Sequence[str]
+    notes: list[str]
+    seconds: dict[str, float]
+
+
+def verdict_record(judged: Judged, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Everything a reader or a program may want to know, as plain values.
+
+    Args:
+        judged: what was found.
+        runs: results of networks that have been trained, by the name of the model.
+    """
+    config, verdict, candidates = judged.config, judged.verdict, judged.candidates
     measures = [run["measure"] for run in runs.get("gated", [])]
+    done = [run for model in runs.values() for run in model]
+    seconds = {**judged.seconds, "fit": sum(run["seconds"] for run in done)}
+    seconds["total"] = sum(seconds.values())
     return {
         "schema": SCHEMA,
         "symshare": version("symshare"),
@@ -41,7 +65,7 @@ def verdict_record(
         "verdict": verdict.word,
         "group": verdict.group,
         "sentence": sentence(verdict),
-        "caveats": caveats(verdict, candidates, classes, config.periodic) + notes,
+        "caveats": caveats(verdict, candidates, judged.classes, config.periodic) + judged.notes,
         "found": list(verdict.found),
         "approximate": list(verdict.approximate),
         "partial": list(verdict.partial),
@@ -65,15 +89,15 @@ def verdict_record(
             name: accuracy_entry(runs.get(name, []))
             for name in ("cnn", "found", "gated", "sinkhorn")
         },
-        "planned": list(planned),
+        "planned": list(judged.planned),
         "seconds": {name: round(value, 1) for name, value in seconds.items()},
-        "seeds": seeds,
+        "seeds": {"judge": [config.seed], "fit": sorted({run["seed"] for run in done})},
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("torch", "pytorch-lightning", "numpy")},
         },
-        "commands": [command],
-        "classes": list(classes),
+        "commands": [judged.command],
+        "classes": list(judged.classes),
     }
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from symshare.data import LabelledImages, Splits, load, split, transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.plan import plan_networks
-from symshare.discovery.record import verdict_record
+from symshare.discovery.record import Judged, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claim, open_tensors, write_atomically
@@ -147,18 +147,10 @@ def _discover(
             "The networks were trained briefly and with one seed: their accuracies show that they "
             "run, not which is better. --budget standard or thorough compares them."
         )
-    describe = partial(
-        verdict_record,
-        config,
-        command,
-        splits.train.classes,
-        candidates,
-        verdict,
-        planned=tuple(plan),
-        notes=notes,
+    judged = Judged(
+        config, command, splits.train.classes, candidates, verdict, tuple(plan), notes, seconds
     )
-    publish = partial(_publish, folder, describe, config.seed, seconds)
-    record = publish({})
+    record = _publish(folder, judged, {})
     tell("judge", verdict)
 
     runs: dict[str, list[dict[str, Any]]] = {}
@@ -170,7 +162,7 @@ def _discover(
             result = fit_splits(fit_config, seed_splits, law, run)
             tell("fit", (name, seed, result))
             runs.setdefault(name, []).append({**result, "measure": _measure(run)})
-            record = publish(runs)
+            record = _publish(folder, judged, runs)
     discovery = Discovery(
         verdict=verdict.word,
         group=verdict.group,
@@ -193,19 +185,9 @@ def _claim(
     return folder
 
 
-def _publish(
-    folder: Path,
-    describe: Callable[..., dict[str, Any]],
-    seed: int,
-    seconds: dict[str, float],
-    runs: dict[str, list[dict[str, Any]]],
-) -> dict[str, Any]:
+def _publish(folder: Path, judged: Judged, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Write what is known so far to `verdict.json`: an interrupt loses nothing."""
-    done = [run for model in runs.values() for run in model]
-    spent = {**seconds, "fit": sum(run["seconds"] for run in done)}
-    spent["total"] = sum(spent.values())
-    seeds = {"judge": [seed], "fit": sorted({run["seed"] for run in done})}
-    record = describe(runs=runs, seconds=spent, seeds=seeds)
+    record = verdict_record(judged, runs)
     write_atomically(
         folder / "verdict.json", json.dumps(record, indent=1, allow_nan=False).encode()
     )
