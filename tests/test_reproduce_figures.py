@@ -53,8 +53,16 @@ def test_figures_are_kept_where_nothing_has_changed(folder):
     assert "<svg" in first[0].read_text()
 
 
-@pytest.mark.parametrize("noted", [True, False])
-def test_the_measure_is_drawn_over_steps_where_it_was_noted(tmp_path, monkeypatch, noted):
+@pytest.mark.parametrize(
+    ("rows", "noted"),
+    [
+        ("step,id,rot90,flipW\n10,1.0,0.5,0.4\n20,1.0,0.9,0.1\n", True),
+        ("step\n10\n20\n", False),
+        ("step,id,rot90,flipW\n10,,,\n20,1.0,0.9,0.1\n", False),
+    ],
+    ids=["from the start", "never", "later"],
+)
+def test_the_measure_is_drawn_over_steps_where_it_was_noted(tmp_path, monkeypatch, rows, noted):
     name = "table1/rotated-gated"
     measure = {"id": 1.0, "rot90": 0.9, "flipW": 0.1}
     runs = {
@@ -67,11 +75,10 @@ def test_the_measure_is_drawn_over_steps_where_it_was_noted(tmp_path, monkeypatc
         for seed in (0, 2)
     }
     (tmp_path / "results.json").write_text(json.dumps({"budget": "cpu", "runs": runs}))
-    table = "step,id,rot90,flipW\n10,1.0,0.5,0.4\n20,1.0,0.9,0.1\n" if noted else "step\n10\n"
     for seed in (0, 2):
         run = tmp_path / f"{name}-seed{seed}"
         run.mkdir(parents=True)
-        (run / "metrics.csv").write_text(table)
+        (run / "metrics.csv").write_text(rows)
     drawn = []
     monkeypatch.setattr(
         "symshare.report.figures.curves", lambda series, *_: (drawn.append(series), Figure())[1]

@@ -148,11 +148,11 @@ def _of_measure(folder: Path, record: dict[str, Any]) -> Iterator[tuple[Path, Dr
 
 
 def _courses(source: Path, names: Iterable[str]) -> dict[str, Curve]:
-    """The measure of each element but the identity against steps, where the run has noted it."""
+    """The measure of each element but the identity against steps, if noted from the start."""
     with source.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     steps, still = [float(row["step"]) for row in rows], [0.0] * len(rows)
-    noted = [name for name in names if name != "id" and name in rows[0]]
+    noted = [name for name in names if name != "id" and rows[0].get(name)]
     return {name: (steps, [float(row[name]) for row in rows], still) for name in noted}
 
 
