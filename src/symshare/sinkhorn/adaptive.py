@@ -20,6 +20,9 @@ Array = NDArray[np.floating]
 LARGE = 2**16
 """Entries of a stack from which torch, on all cores, is faster than NumPy."""
 
+LARGE_ASLEEP = 2**18
+"""The same after a stretch of NumPy, when torch's threads sleep and have to be woken first."""
+
 ROUNDS = 60
 """Sweeps and Newton steps, together, after which a projection gives up."""
 
@@ -69,10 +72,10 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
 def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
     A = _each("add", M, start[:, None], out=np.empty_like(M))
     _each("exp", A, out=A)
-    ones = np.ones_like(start)[:, None]
+    ones = _ones(*start.shape, start.dtype)
     u = 1 / (ones @ A.mT)
     v = 1 / (u @ A)
-    goal = 16 * np.finfo(M.dtype).eps
+    goal = 16 * _eps(M.dtype)
     # A sweep takes log v to R log v, the error of the rows, and on to R^T R log v.
     error, newton = _size(1 - v) / FAST**0.5, False
     for _ in range(ROUNDS):
@@ -89,8 +92,8 @@ def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
         v = 1 / (u @ A)
     else:
         _warn(error)
-    _each("multiply", A, u.mT, out=A)
-    _each("multiply", A, v, out=A)
+    _each("multiply", A, u.mT, out=A, asleep=True)
+    _each("multiply", A, v, out=A, asleep=True)
     # log R = M + f + g, and the rows and columns of R sum to one.
     f, g = np.log(u) @ ones.mT, start[:, None] + np.log(v)
     total = f + g @ ones.mT + _inner(A, M)
@@ -141,16 +144,16 @@ def _weighted(G: Array | None, H: Array | None, M: Array, R: Array) -> Array:
     if G is None:
         G = np.zeros_like(R)
     if H is not None:
-        G = _add_product(G, -H[:, None, None], M, out=GR)
+        G = _each("add", G, _each("multiply", -H[:, None, None], M, out=GR), out=GR)
     return _each("multiply", G, R, out=GR)
 
 
 def _cancel(GR: Array, R: Array) -> None:
     """Take away a column and a row, each times R, so that rows and columns sum to zero."""
-    D, ones = R.shape[-1], np.ones_like(R[:, :1])
+    D, ones = R.shape[-1], _ones(*R.shape[:2], R.dtype)
     squares = np.vecdot(R, R)[:, None]
-    sharp = squares.sum(-1).max() > SHARP * D
-    tolerance = float(np.finfo(R.dtype).eps) ** (0.45 if sharp else 0.7)
+    sharp = (squares @ ones.mT).max() > SHARP * D
+    tolerance = _eps(R.dtype) ** (0.45 if sharp else 0.7)
     rows = ones @ R.mT
     for _ in range(1 + sharp):
         p, q = ones @ GR.mT, ones @ GR
@@ -161,8 +164,7 @@ def _cancel(GR: Array, R: Array) -> None:
             a = _conjugate_gradients(
                 lambda x: x * rows - x @ R @ R.mT, rows - squares, right, tolerance
             )
-        _add_product(GR, a.mT, R, out=GR)
-        _add_product(GR, -(q + a @ R), R, out=GR)
+        _add_products(GR, a.mT, -(q + a @ R), R)
 
 
 def _eliminate(R: Array, rows: Array, right: Array) -> Array:
@@ -173,7 +175,7 @@ def _eliminate(R: Array, rows: Array, right: Array) -> Array:
     """
     N, D = R.shape[:2]
     S = 1 / D - R @ R.mT
-    S.reshape(N, -1)[:, :: D + 1] += rows[:, 0] + RIDGE * np.finfo(R.dtype).eps
+    S.reshape(N, -1)[:, :: D + 1] += rows[:, 0] + RIDGE * _eps(R.dtype)
     solve = _gesv(R.dtype)
     # S is symmetric, and transposed it is in the order of Fortran, so that it is not copied.
     return np.array([solve(s.T, x.T, overwrite_a=True)[2].T for s, x in zip(S, right, strict=True)])
@@ -191,11 +193,12 @@ def _conjugate_gradients(
     image_of: Callable[[Array], Array], diagonal: Array, right: Array, tolerance: float
 ) -> Array:
     """Solve for a whose image is right, but for a constant, with the diagonal as preconditioner."""
-    noise = 8 * np.finfo(right.dtype).eps
+    N, _, D = right.shape
+    noise = 8 * _eps(right.dtype)
     weights = 1 / np.maximum(diagonal, noise)
-    residual = right - right.mean(-1, keepdims=True)
+    residual = right - right @ _ones(N, D, right.dtype).mT / D
     direction = weights * residual
-    a = np.zeros_like(residual)
+    a = 0 * residual
     squared = residual @ direction.mT
     goal = tolerance**2 * squared
     active = squared > goal
@@ -215,20 +218,32 @@ def _conjugate_gradients(
     return a
 
 
-def _each(name: str, *arrays: Array, out: Array) -> Array:
+def _each(name: str, *arrays: Array, out: Array, asleep: bool = False) -> Array:
     """A function of every entry, by the name that NumPy and torch have for it."""
-    if out.size < LARGE:
+    if out.size < (LARGE_ASLEEP if asleep else LARGE):
         return getattr(np, name)(*arrays, out=out)
     getattr(torch, name)(*map(torch.from_numpy, arrays), out=torch.from_numpy(out))
     return out
 
 
-def _add_product(A: Array, x: Array, y: Array, out: Array) -> Array:
-    """A + x * y."""
-    if out.size < LARGE:
-        return np.add(A, x * y, out=out)
-    torch.addcmul(*map(torch.from_numpy, (A, x, y)), out=torch.from_numpy(out))
-    return out
+def _add_products(GR: Array, a: Array, b: Array, R: Array) -> None:
+    """Add (a + b) * R to GR, for a column a and a row b."""
+    if R.size < LARGE_ASLEEP:
+        GR += (a + b) * R
+        return
+    for x in (a, b):
+        torch.from_numpy(GR).addcmul_(torch.from_numpy(x), torch.from_numpy(R))
+
+
+@cache
+def _ones(N: int, D: int, dtype: np.dtype) -> Array:
+    """Row vectors [N, 1, D], the same for every call."""
+    return np.ones((N, 1, D), dtype)
+
+
+@cache
+def _eps(dtype: np.dtype) -> float:
+    return float(np.finfo(dtype).eps)
 
 
 def _inner(A: Array, B: Array) -> Array:

@@ -1,6 +1,5 @@
 """The projection onto doubly stochastic matrices with its exact derivative."""
 
-from inspect import Signature
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -86,7 +85,9 @@ def project(
         )
     elif start.dtype != M.dtype:
         start = start.to(M.dtype)
-    return Projected(*_Projection.apply(M, start, schedule))
+    eager = not (torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling())
+    function = _Eager if eager else _Projection
+    return Projected(*function.apply(M, start, schedule))
 
 
 class _Projection(torch.autograd.Function):
@@ -124,6 +125,18 @@ class _Projection(torch.autograd.Function):
         return _Projection.apply(M, start, args[2]), (0, 0, 0)
 
 
+class _Eager(torch.autograd.Function):
+    """The same without a `setup_context`, which `torch.func` needs and which takes longer."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        output = _Projection.forward(*inputs)
+        _Projection.setup_context(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_Projection.backward)
+
+
 class _Adjoint(torch.autograd.Function):
     @staticmethod
     def forward(G: Tensor | None, H: Tensor | None, M: Tensor, R: Tensor) -> Tensor:
@@ -147,26 +160,6 @@ class _Adjoint(torch.autograd.Function):
             for x, dim in zip(args, in_dims, strict=True)
         )
         return _Adjoint.apply(*every), 0
-
-
-class _Bound(NamedTuple):
-    args: tuple
-    kwargs: dict
-
-    def apply_defaults(self) -> None: ...
-
-
-class _InOrder(Signature):
-    """Of a function that is always given every argument, and in order."""
-
-    def bind(self, *args: Any, **kwargs: Any) -> Any:
-        return _Bound(args, kwargs)
-
-
-# torch binds arguments to a signature in every call; to do that in full takes as long as a small
-# projection.
-for _function in (_Projection, _Adjoint):
-    vars(_function.forward)["__signature__"] = _InOrder.from_callable(_function.forward)
 
 
 def _scale(M: Tensor, start: Tensor, schedule: Schedule) -> Scaling:
