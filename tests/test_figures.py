@@ -432,6 +432,13 @@ def test_curves_have_means_and_bands(drawn):
     np.testing.assert_allclose([low, high], [0.65, 0.91])
 
 
+def test_curves_of_small_values_keep_the_axis_that_is_asked_for():
+    small = {"a": ([0, 1], [0.01, 0.02], [0, 0])}
+    low, high = figures.curves(small, "step", "measure", ylim=(0, 1)).axes[0].get_ylim()
+    assert -0.1 < low < 0
+    assert 1 < high < 1.1
+
+
 def test_ticks_of_a_logarithmic_axis_keep_apart():
     x = list(range(100, 1100, 20))
     figure = figures.curves({"a": (x, x, x)}, "x", "y", log=True)

@@ -81,7 +81,8 @@ def test_the_measure_is_drawn_over_steps_where_it_was_noted(tmp_path, monkeypatc
         (run / "metrics.csv").write_text(rows)
     drawn = []
     monkeypatch.setattr(
-        "symshare.report.figures.curves", lambda series, *_: (drawn.append(series), Figure())[1]
+        "symshare.report.figures.curves",
+        lambda series, *_, **__: (drawn.append(series), Figure())[1],
     )
     names = [path.name for path in draw(tmp_path, "svg")]
     if not noted:

@@ -144,7 +144,7 @@ def _of_measure(folder: Path, record: dict[str, Any]) -> Iterator[tuple[Path, Dr
             from symshare.report.figures import curves
 
             name = f"rotated-gated-measure-seed{run['seed']}"
-            yield source, Drawing(name, partial(curves, series, "step", "measure"))
+            yield source, Drawing(name, partial(curves, series, "step", "measure", ylim=(0, 1)))
 
 
 def _courses(source: Path, names: Iterable[str]) -> dict[str, Curve]:

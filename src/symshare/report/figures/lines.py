@@ -18,6 +18,8 @@ PLOT, AXIS = 2.2, 2.5
 """In a figure of a column's width: height without the legend, length of the x axis [inches]."""
 MARKED = 20
 """Most points of a line that has marks."""
+MARGIN = 0.03
+"""Room beyond the limits of an axis, for marks that lie on them, as a share of its length."""
 UNITS = {"time": ("ms", 1e3), "memory": ("MiB", 2.0**-20)}
 AXES = {"group_size": ("|G|", "kernel_size", "k"), "kernel_size": ("k", "group_size", "|G|")}
 
@@ -108,6 +110,7 @@ def curves(
     xlabel: str,
     ylabel: str,
     log: bool = False,
+    ylim: tuple[float | int, float | int] | None = None,
 ) -> Figure:
     """Lines with a band of their spread, such as accuracy against the number of images.
 
@@ -116,6 +119,8 @@ def curves(
         xlabel: what x is, with its unit.
         ylabel: what is drawn, with its unit.
         log: whether the x axis is logarithmic; its ticks are values of x that occur.
+        ylim: least and largest value that y can have, so that figures can be compared; by
+            default the axis holds what is drawn.
 
     Raises:
         ValueError: for no series, if the three parts of one differ in length, or for x <= 0 on a
@@ -141,6 +146,9 @@ def curves(
                 look["marker"] = ""
             handles += axes.plot(x, mean, label=name, **look)
         axes.set(xlabel=xlabel, ylabel=ylabel)
+        if ylim is not None:
+            room = MARGIN * (ylim[1] - ylim[0])
+            axes.set_ylim(ylim[0] - room, ylim[1] + room)
         if log:
             axes.set_xscale("log")
             ticks = _ticks({value for x, _, _ in parts.values() for value in x.tolist()})
