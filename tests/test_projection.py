@@ -10,6 +10,7 @@ import torch
 
 from symshare.bench import truth
 from symshare.sinkhorn import entropy, marginal_error, project, sinkhorn
+from symshare.sinkhorn.adaptive import MILD
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 N = 3
@@ -96,19 +97,36 @@ def test_large_stacks_are_projected_alike(D, monkeypatch):
     logits = LOGITS["mixed"](D).double()
     cotangent, slope = torch.randn(N, D, D).double(), torch.randn(N).double()
     small = everything_found(logits, cotangent, slope)
-    for name in ("LARGE", "LARGE_ASLEEP"):
-        monkeypatch.setattr(f"symshare.sinkhorn.adaptive.{name}", 1)
+    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", 1)
     torch.testing.assert_close(everything_found(logits, cotangent, slope), small)
 
 
-def test_a_backward_pass_under_autocast_is_as_without():
+def raise_for_one_backend():
+    raise RuntimeError("you have used a mix of the legacy and new APIs to set the precision")
+
+
+@pytest.mark.parametrize("get", [lambda: "medium", lambda: "high", raise_for_one_backend])
+def test_a_precision_of_matrix_products_does_not_reach_large_stacks(get, monkeypatch):
+    """On processors with such units torch then rounds factors to half precision."""
+    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", 1)
+    monkeypatch.setattr(torch, "get_float32_matmul_precision", get)
+    monkeypatch.setattr(torch, "bmm", None)
+    logits, cotangent = LOGITS["sharp"](80), torch.randn(N, 80, 80)
+    R = project(logits.requires_grad_()).R
+    R.backward(cotangent)
+    assert marginal_error(R) < 1e-5
+
+
+@pytest.mark.parametrize("large", [1, 2**30])
+def test_a_pass_under_autocast_is_as_without(large, monkeypatch):
+    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", large)
     logits, cotangent = LOGITS["sharp"](110).requires_grad_(), torch.randn(N, 110, 110)
-    gradients = []
+    found = []
     for enabled in (False, True):
-        R = project(logits).R
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-            gradients += torch.autograd.grad(R, logits, cotangent)
-    assert torch.equal(*gradients)
+            R = project(logits).R
+            found.append((R, *torch.autograd.grad(R, logits, cotangent)))
+    torch.testing.assert_close(*found)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -259,6 +277,15 @@ def test_constants_of_columns_and_rows_change_nothing_however_large(size, shape)
     torch.testing.assert_close(found.R, expected.R, **rounding)
     torch.testing.assert_close(*gradients, **rounding)
     torch.testing.assert_close(found.entropy, expected.entropy, atol=1e-5 * size, rtol=0)
+
+
+@pytest.mark.parametrize("size", [10.0, 25.0, 35.0, 200.0])
+def test_potentials_of_any_size_are_a_start(size):
+    logits = 2 * torch.randn(2, 9, 9)
+    shifted = logits + size * torch.linspace(-1, 1, 9)
+    start = project(shifted).potentials
+    assert (start.abs().max() > MILD) == (size > 30)
+    torch.testing.assert_close(project(shifted, start).R, project(logits).R, atol=1e-4, rtol=0)
 
 
 @pytest.mark.usefixtures("unchecked")

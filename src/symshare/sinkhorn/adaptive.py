@@ -17,11 +17,11 @@ from symshare.sinkhorn.scaling import Scaling
 
 Array = NDArray[np.floating]
 
-LARGE = 2**16
+LARGE = 2**18
 """Entries of a stack from which torch, on all cores, is faster than NumPy."""
 
-LARGE_ASLEEP = 2**18
-"""The same after a stretch of NumPy, when torch's threads sleep and have to be woken first."""
+MILD = 30
+"""Potentials up to here are no danger for the range of the exponentials without them."""
 
 ROUNDS = 60
 """Sweeps and Newton steps, together, after which a projection gives up."""
@@ -70,17 +70,16 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
 
 
 def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
-    A = _each("add", M, start[:, None], out=np.empty_like(M))
-    _each("exp", A, out=A)
     ones = _ones(*start.shape, start.dtype)
-    u = 1 / (ones @ A.mT)
-    v = 1 / (u @ A)
+    A, first, inside = _exponentials(M, start[:, None], ones)
+    u = 1 / _times(first, A.mT)
+    v = 1 / _times(u, A)
     goal = 16 * _eps(M.dtype)
     # A sweep takes log v to R log v, the error of the rows, and on to R^T R log v.
-    error, newton = _size(1 - v) / FAST**0.5, False
+    error, newton = _size(1 - v / first) / FAST**0.5, False
     for _ in range(ROUNDS):
         before = error
-        rows = v @ A.mT * u
+        rows = _times(v, A.mT) * u
         short = 1 - rows
         error = _size(short)
         if error != error:
@@ -89,16 +88,27 @@ def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
             break
         newton = error > FAST * before
         u = _newton(A, u, v, rows, short) if newton else u / rows
-        v = 1 / (u @ A)
+        v = 1 / _times(u, A)
     else:
         _warn(error)
-    _each("multiply", A, u.mT, out=A, asleep=True)
-    _each("multiply", A, v, out=A, asleep=True)
+    _each("multiply", A, u.mT, out=A)
+    _each("multiply", A, v, out=A)
     # log R = M + f + g, and the rows and columns of R sum to one.
-    f, g = np.log(u) @ ones.mT, start[:, None] + np.log(v)
+    f, g = np.log(u) @ ones.mT, inside + np.log(v)
     total = f + g @ ones.mT + _inner(A, M)
     g += f / M.shape[-1]
     return A, g[:, 0], (abs(total) * (total < 0))[:, 0, 0]
+
+
+def _exponentials(M: Array, start: Array, ones: Array) -> tuple[Array, Array, Array | float]:
+    """exp(M + inside) and the column factors to start from, which together make exp(M + start).
+
+    Nothing is inside where the factors can do all of it, which saves an operation on every entry.
+    """
+    if M.size < LARGE and _size(start) < MILD:
+        return np.exp(M), np.exp(start), 0.0
+    A = _each("add", M, start, out=np.empty_like(M))
+    return _each("exp", A, out=A), ones, start
 
 
 def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
@@ -107,9 +117,13 @@ def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
         a = _eliminate(A * u.mT * v, rows, short)
     else:
         square = v * v
-        diagonal = rows - square @ (A * A).mT * (u * u)
+        squares = _each("multiply", A, A, out=np.empty_like(A))
+        diagonal = rows - _times(square, squares.mT) * (u * u)
         a = _conjugate_gradients(
-            lambda x: x * rows - (x * u @ A) * square @ A.mT * u, diagonal, short, tolerance=1e-3
+            lambda x: x * rows - _times(_times(x * u, A) * square, A.mT) * u,
+            diagonal,
+            short,
+            tolerance=1e-3,
         )
     # Far from the solution a full step overshoots.
     size = _size(a)
@@ -154,17 +168,17 @@ def _cancel(GR: Array, R: Array) -> None:
     squares = np.vecdot(R, R)[:, None]
     sharp = (squares @ ones.mT).max() > SHARP * D
     tolerance = _eps(R.dtype) ** (0.45 if sharp else 0.7)
-    rows = ones @ R.mT
+    rows = _times(ones, R.mT)
     for _ in range(1 + sharp):
-        p, q = ones @ GR.mT, ones @ GR
-        right = q @ R.mT - p
+        p, q = _times(ones, GR.mT), _times(ones, GR)
+        right = _times(q, R.mT) - p
         if D <= DIRECT:
             a = _eliminate(R, rows, right)
         else:
             a = _conjugate_gradients(
-                lambda x: x * rows - x @ R @ R.mT, rows - squares, right, tolerance
+                lambda x: x * rows - _times(_times(x, R), R.mT), rows - squares, right, tolerance
             )
-        _add_products(GR, a.mT, -(q + a @ R), R)
+        _add_products(GR, a.mT, -(q + _times(a, R)), R)
 
 
 def _eliminate(R: Array, rows: Array, right: Array) -> Array:
@@ -218,17 +232,36 @@ def _conjugate_gradients(
     return a
 
 
-def _each(name: str, *arrays: Array, out: Array, asleep: bool = False) -> Array:
+def _each(name: str, *arrays: Array, out: Array) -> Array:
     """A function of every entry, by the name that NumPy and torch have for it."""
-    if out.size < (LARGE_ASLEEP if asleep else LARGE):
+    if out.size < LARGE:
         return getattr(np, name)(*arrays, out=out)
     getattr(torch, name)(*map(torch.from_numpy, arrays), out=torch.from_numpy(out))
     return out
 
 
+def _times(x: Array, A: Array) -> Array:
+    """Row vectors [N, 1, D] times matrices [N, D, D].
+
+    Torch's threads, once at work, are kept from falling asleep by products of their own.
+    """
+    if A.size < LARGE or not _multiplies_exactly():
+        return x @ A
+    return torch.bmm(torch.from_numpy(x), torch.from_numpy(A)).numpy()
+
+
+def _multiplies_exactly() -> bool:
+    """Whether torch's products round no factor to half precision, as it may be told to."""
+    try:
+        precision = torch.get_float32_matmul_precision()
+    except RuntimeError:  # it was told for one backend only
+        return False
+    return precision == "highest" and not torch.is_autocast_enabled("cpu")
+
+
 def _add_products(GR: Array, a: Array, b: Array, R: Array) -> None:
     """Add (a + b) * R to GR, for a column a and a row b."""
-    if R.size < LARGE_ASLEEP:
+    if R.size < LARGE:
         GR += (a + b) * R
         return
     for x in (a, b):
