@@ -42,7 +42,7 @@ class SinkhornConfig(BenchConfig):
     """As `symshare bench sinkhorn` runs: about a minute on two cores."""
 
     rounds: int = 60
-    seconds: float = 8.0
+    seconds: float = 12.0
 
 
 @dataclass(frozen=True)

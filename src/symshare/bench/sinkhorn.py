@@ -12,7 +12,8 @@ from symshare.bench.config import BenchConfig
 from symshare.bench.rows import Recorder, Row, ratios
 from symshare.bench.timing import Contender, interleaved, saved_bytes, session
 from symshare.representations import Sinkhorn, shared
-from symshare.sinkhorn import marginal_error
+from symshare.sinkhorn import marginal_error, norm_penalty, project
+from symshare.sinkhorn.scaling import TRAINING
 
 __all__ = ["near_permutations", "rows"]
 
@@ -33,6 +34,7 @@ NORM = 1e-2
 SETTLING_STEPS, SETTLING_LR = 20, 1e-4
 PUBLISHED, OURS = "published way", "ours"
 WITHOUT_NORM, WITH_NORM = "ours without the norm penalty", "ours with the norm penalty"
+IN_MODULE = "ours without the norm penalty, in a module"
 
 
 def rows(
@@ -44,15 +46,18 @@ def rows(
 ) -> Iterator[Row]:
     """Every number as it is taken, the summary last.
 
-    A step is a forward pass to R, a loss that is linear in R, the penalties, and the backward
-    pass. The published way has the entropy and the norm penalty. Ours is timed without the norm
-    penalty, which it does not need, and with it. Between steps the logits move by 0.01 each, as
-    Adam moves them.
+    A step is a forward pass to R and the penalties, and the backward pass from their given
+    derivatives. The published way has the entropy and the norm penalty. Ours is timed without the
+    norm penalty, which it does not need, and with it; both ways are functions. A module that
+    keeps the start and shares R adds as much to every size, once a step for a whole network, and
+    is timed as well. Between steps the logits move by 0.01 each, as Adam moves them. Before each
+    step of ours comes one of the published way, so that caches are as cold as a network leaves
+    them.
 
     In the summary, `speedup` is the published way with the norm penalty over ours without it, by
     size: what a user saves. `speedup_with_norm` is the published way over ours, both with the
-    norm penalty: the same work. Both are near permutations; `speedup_init` is `speedup` at the
-    published initialisation.
+    norm penalty: the same work. `speedup_in_module` is `speedup` for ours in a module. All are
+    near permutations; `speedup_init` is `speedup` at the published initialisation.
 
     Args:
         config: how long and on what.
@@ -86,6 +91,7 @@ def rows(
             "summary": True,
             "speedup": speedup[f"{PUBLISHED} / {WITHOUT_NORM}", "near permutations"],
             "speedup_with_norm": speedup[f"{PUBLISHED} / {WITH_NORM}", "near permutations"],
+            "speedup_in_module": speedup[f"{PUBLISHED} / {IN_MODULE}", "near permutations"],
             "speedup_init": speedup[f"{PUBLISHED} / {WITHOUT_NORM}", "initialisation"],
             "memory_ratio": memory_ratio["median"],
             "grad_error_max": max(gradient_errors),
@@ -121,10 +127,10 @@ _GRADIENT_REGIMES: dict[str, Callable[[int], Tensor]] = {
 }
 
 
-def _representation(logits: Tensor, device: torch.device) -> Sinkhorn:
+def _representation(logits: Tensor) -> Sinkhorn:
     """Our module in training mode, with these logits."""
     group_size, positions, _ = logits.shape
-    representation = Sinkhorn(group_size, positions, anchor=False).to(device)
+    representation = Sinkhorn(group_size, positions, anchor=False).to(logits.device)
     with torch.no_grad():
         representation.logits.copy_(logits)
     return representation.train()
@@ -143,41 +149,55 @@ class _Published:
 
     name = PUBLISHED
 
-    def __init__(self, logits: Tensor, cotangent: Tensor):
-        self.logits = nn.Parameter(logits.to(cotangent))
-        self.cotangent = cotangent
+    def __init__(self, logits: Tensor):
+        self.logits = nn.Parameter(logits.clone())
 
-    def project(self) -> Tensor:
-        return published.project(self.logits)
-
-    def loss(self) -> Tensor:
-        R = published.project(self.logits)
-        entropy, norm = published.penalties(self.logits)
-        return (R * self.cotangent).sum() + ENTROPY * entropy + NORM * norm
+    def forward(self) -> tuple[Tensor, ...]:
+        """R, its entropy and the norm penalty."""
+        return published.project(self.logits), *published.penalties(self.logits)
 
 
 class _Ours:
     """One step of ours: the warm start holds the gauge, so there is no norm penalty by default."""
 
     name = WITHOUT_NORM
-    norm = 0.0
 
-    def __init__(self, logits: Tensor, cotangent: Tensor):
-        self.project = _representation(logits, cotangent.device)
-        self.logits = self.project.logits
-        self.cotangent = cotangent
+    def __init__(self, logits: Tensor):
+        self.logits = nn.Parameter(logits.clone())
+        self.start = logits.new_zeros(logits.shape[:-1])
 
-    def loss(self) -> Tensor:
-        with shared(self.project):
-            loss = (self.project() * self.cotangent).sum() + ENTROPY * self.project.entropy()
-        return loss + self.norm * self.project.norm() if self.norm else loss
+    def forward(self) -> tuple[Tensor, ...]:
+        """R and the entropy of each matrix."""
+        R, entropies, self.start = project(self.logits, self.start, TRAINING)
+        return R, entropies
 
 
 class _OursWithNorm(_Ours):
     """The same with the norm penalty, for those who want it all the same."""
 
     name = WITH_NORM
-    norm = NORM
+
+    def forward(self) -> tuple[Tensor, ...]:
+        """R, the entropy of each matrix and the norm penalty."""
+        return *super().forward(), norm_penalty(self.logits)
+
+
+class _OursInModule:
+    """The first with what a module adds: it keeps the start, and shares R within a step."""
+
+    name = IN_MODULE
+
+    def __init__(self, logits: Tensor):
+        self.representation = _representation(logits)
+        self.logits = self.representation.logits
+
+    def forward(self) -> tuple[Tensor, ...]:
+        """R and its entropy."""
+        with shared(self.representation):
+            return self.representation(), self.representation.entropy()
+
+
+_Way = _Published | _Ours | _OursInModule
 
 
 def _steps(
@@ -185,13 +205,16 @@ def _steps(
 ) -> Iterator[Row]:
     """Rows of one size and regime: seconds, then ratios."""
     case = f"{len(logits)}x{logits.shape[-1]}"
-    cotangent = torch.randn(logits.shape).to(device)
-    ways = [kind(logits, cotangent) for kind in (_Published, _Ours, _OursWithNorm)]
-    contenders = {way.name: _contender(way, config.seed, device) for way in ways}
+    derivatives = torch.randn(logits.shape).to(device), *torch.tensor([ENTROPY, NORM]).to(device)
+    kinds = _Published, _Ours, _OursWithNorm, _OursInModule
+    ways: list[_Way] = [kind(logits.to(device)) for kind in kinds]
+    first, *others = (_contender(way, derivatives, config.seed) for way in ways)
+    turns = [first, *(_after(first, contender) for contender in others)]
+    contenders = {way.name: turn for way, turn in zip(ways, turns, strict=True)}
     times = interleaved(contenders, config, device)
     more = {"size": case, "regime": regime}
     for way in ways:
-        R = way.project()
+        R, *_ = way.forward()
         second = truth.second_singular_value(truth.project(way.logits.cpu()))
         yield recorder.row(
             "step: forward, penalties, backward",
@@ -203,7 +226,7 @@ def _steps(
             marginal_error=marginal_error(R).item(),
             **more,
         )
-    for ours in (WITHOUT_NORM, WITH_NORM):
+    for ours in (WITHOUT_NORM, WITH_NORM, IN_MODULE):
         yield recorder.row(
             "step, ratio within rounds",
             f"{case} {regime}",
@@ -214,27 +237,46 @@ def _steps(
         )
 
 
-def _contender(way: _Published | _Ours, seed: int, device: torch.device) -> Contender:
-    generator = torch.Generator(device).manual_seed(seed)
-    return Contender(lambda: way.loss().backward(), lambda: _move(way.logits, generator))
+def _contender(way: _Way, derivatives: tuple[Tensor, ...], seed: int) -> Contender:
+    """A step from derivatives with respect to R, the entropy and the norm penalty."""
+    generator = torch.Generator(way.logits.device).manual_seed(seed)
+    cotangents = [
+        derivative.expand_as(output)
+        for derivative, output in zip(derivatives, way.forward(), strict=False)
+    ]
+
+    def step() -> None:
+        torch.autograd.backward(way.forward(), cotangents)
+
+    return Contender(step, lambda: _move(way.logits, generator))
+
+
+def _after(first: Contender, then: Contender) -> Contender:
+    """`then` right after `first`, which leaves it as cold caches as it leaves anyone else."""
+
+    def prepare() -> None:
+        first.run()
+        then.prepare()
+
+    return Contender(then.run, prepare)
 
 
 def _memory(recorder: Recorder, device: torch.device, logits: Tensor) -> Iterator[Row]:
     """Rows of what each way keeps for the backward pass, the ratio last."""
     case = f"{len(logits)}x{logits.shape[-1]} near permutations"
-    cotangent = torch.randn(logits.shape).to(device)
     generator = torch.Generator(device).manual_seed(0)
     saved = []
-    for way in (_Published(logits, cotangent), _Ours(logits, cotangent)):
+    ways: list[_Way] = [kind(logits.to(device)) for kind in (_Published, _OursInModule)]
+    for way in ways:
         for _ in range(2):  # the second step is like all later ones
             _move(way.logits, generator)
-            kept = saved_bytes(way.loss, beside=(way.logits, cotangent))
+            kept = saved_bytes(way.forward, beside=(way.logits,))
         saved.append(kept)
         yield recorder.row("kept for the backward pass", case, way.name, "bytes", [kept])
     yield recorder.row(
         "kept for the backward pass, ratio",
         case,
-        f"{PUBLISHED} / {WITHOUT_NORM}",
+        f"{PUBLISHED} / {IN_MODULE}",
         "1",
         ratios(saved[:1], saved[1:]),
     )
@@ -245,7 +287,7 @@ def _gradient(recorder: Recorder, device: torch.device, case: str, logits: Tenso
 
     Short steps let the potentials settle first, as a training run does.
     """
-    representation = _representation(logits, device)
+    representation = _representation(logits.to(device))
     generator = torch.Generator(device).manual_seed(0)
     for _ in range(SETTLING_STEPS):
         representation()
@@ -274,7 +316,7 @@ def _gradient(recorder: Recorder, device: torch.device, case: str, logits: Tenso
 def _training(recorder: Recorder, device: torch.device, logits: Tensor, steps: int) -> Row:
     """Marginal error of R in every step of a run from near permutations to other ones."""
     group_size, positions, _ = logits.shape
-    representation = _representation(logits, device)
+    representation = _representation(logits.to(device))
     x = torch.randn(positions, 64)
     targets = torch.stack([x[torch.randperm(positions)] for _ in range(group_size)]).to(device)
     x = x.to(device)

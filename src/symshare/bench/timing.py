@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from symshare.bench.allocator import kept
 from symshare.bench.config import BenchConfig
 from symshare.bench.threads import limited
 
@@ -36,7 +37,7 @@ class Contender:
 
 @contextmanager
 def session(config: BenchConfig) -> Generator[torch.device]:
-    """The device of a bench, with its seed and its number of threads.
+    """The device of a bench, with its seed, its number of threads and memory that it keeps.
 
     Raises:
         ValueError: if the device is not to be had.
@@ -50,7 +51,7 @@ def session(config: BenchConfig) -> Generator[torch.device]:
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be cpu or cuda, got {config.device}: others are not timed")
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), limited(config.threads):
+    with torch.random.fork_rng(devices), limited(config.threads), kept():
         torch.manual_seed(config.seed)
         yield device
 
