@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from symshare.bench import truth
-from symshare.sinkhorn import entropy, marginal_error, project, sinkhorn
-from symshare.sinkhorn.adaptive import MILD
+from symshare.sinkhorn import adaptive, entropy, marginal_error, project, sinkhorn
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 N = 3
@@ -267,25 +266,63 @@ def test_far_apart_logits_neither_overflow_nor_underflow(logits):
     assert logits.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("size", [30.0, 80.0, 1000.0])
-@pytest.mark.parametrize("shape", [(2, 1, 9), (2, 9, 1)], ids=["columns", "rows"])
-def test_constants_of_columns_and_rows_change_nothing_however_large(size, shape):
-    logits = (2 * torch.randn(2, 9, 9)).requires_grad_()
-    found, expected = project(logits + size * torch.randn(shape)), project(logits)
-    gradients = (torch.autograd.grad(x.R.square().sum(), logits)[0] for x in (found, expected))
-    rounding = {"atol": 1e-6 * size, "rtol": 0}
-    torch.testing.assert_close(found.R, expected.R, **rounding)
-    torch.testing.assert_close(*gradients, **rounding)
-    torch.testing.assert_close(found.entropy, expected.entropy, atol=1e-5 * size, rtol=0)
+CONSTANTS = {
+    "all": lambda D: torch.ones(1, 1),
+    "columns": lambda D: torch.randn(1, D),
+    "rows": lambda D: torch.randn(D, 1),
+    "one column": lambda D: -torch.eye(D)[:1],
+    "one row": lambda D: torch.eye(D)[:, :1],
+    "a row and a column": lambda D: -torch.eye(D)[:1] - torch.eye(D)[:, :1],
+    "rows and columns": lambda D: torch.randn(D, 1) + torch.randn(1, D),
+}
 
 
-@pytest.mark.parametrize("size", [10.0, 25.0, 35.0, 200.0])
-def test_potentials_of_any_size_are_a_start(size):
-    logits = 2 * torch.randn(2, 9, 9)
-    shifted = logits + size * torch.linspace(-1, 1, 9)
-    start = project(shifted).potentials
-    assert (start.abs().max() > MILD) == (size > 30)
-    torch.testing.assert_close(project(shifted, start).R, project(logits).R, atol=1e-4, rtol=0)
+@pytest.mark.parametrize("D", [9, 100])
+@pytest.mark.parametrize("size", [-1000.0, -85.0, 30.0, 50.0, 80.0, 1000.0])
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_constants_of_columns_and_rows_change_nothing_however_large(name, size, D):
+    logits = (2 * torch.randn(2, D, D)).requires_grad_()
+    shifted = logits + size * CONSTANTS[name](D)
+    found, expected = project(shifted), project(logits)
+    again = project(shifted, found.potentials)
+    size = abs(size)
+    for x in (found, again):
+        gradients = (
+            torch.autograd.grad(x.R.square().sum(), logits, retain_graph=True)[0]
+            for x in (x, expected)
+        )
+        rounding = {"atol": 1e-6 * size, "rtol": 0}
+        torch.testing.assert_close(x.R, expected.R, **rounding)
+        torch.testing.assert_close(*gradients, **rounding)
+        torch.testing.assert_close(x.entropy, expected.entropy, atol=1e-6 * size * D, rtol=0)
+
+
+@pytest.mark.parametrize("size", [50.0, -85.0, 1000.0])
+def test_potentials_hold_a_constant_of_all_logits(size, monkeypatch):
+    logits = 2 * torch.randn(2, 70, 70) + size
+    R, _, start = project(logits)
+    monkeypatch.setattr("symshare.sinkhorn.adaptive._settle", None)
+    torch.testing.assert_close(project(logits, start).R, R, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("D", [9, 65, 100])
+@pytest.mark.parametrize("margin", [20.0, 25.0, 30.0, 40.0, 60.0])
+def test_saturated_permutations_have_next_to_no_gradient(margin, D, dtype):
+    logits = (margin * permutations(D) + torch.rand(N, D, D)).to(dtype).requires_grad_()
+    cotangent = torch.randn(N, D, D, dtype=dtype)
+    start = project(logits).potentials
+    for begin in (None, start, start + 0.01 * torch.randn_like(start)):
+        (gradient,) = torch.autograd.grad(project(logits, begin).R, logits, cotangent)
+        assert gradient.abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("short", [3, 50])
+def test_rows_of_a_permutation_that_rounding_left_short_are_no_slopes(short):
+    R = torch.eye(100).repeat(N, 1, 1)
+    R.diagonal(dim1=-2, dim2=-1)[:, :short] -= 2**-24
+    gradient = adaptive.adjoint(torch.randn(N, 100, 100), torch.ones(N), torch.zeros_like(R), R)
+    assert gradient.abs().max() < 1e-5
 
 
 @pytest.mark.usefixtures("unchecked")

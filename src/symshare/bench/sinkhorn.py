@@ -48,11 +48,10 @@ def rows(
 
     A step is a forward pass to R and the penalties, and the backward pass from their given
     derivatives. The published way has the entropy and the norm penalty. Ours is timed without the
-    norm penalty, which it does not need, and with it; both ways are functions. A module that
-    keeps the start and shares R adds as much to every size, once a step for a whole network, and
-    is timed as well. Between steps the logits move by 0.01 each, as Adam moves them. Before each
-    step of ours comes one of the published way, so that caches are as cold as a network leaves
-    them.
+    norm penalty, which it does not need, and with it; both ways are functions. It is also timed in
+    a module that keeps the start and shares R, which costs that once a step for a whole network.
+    Between steps the logits move by 0.01 each, as Adam moves them. Before each step of ours comes
+    one of the published way, so that caches are as cold as a network leaves them.
 
     In the summary, `speedup` is the published way with the norm penalty over ours without it, by
     size: what a user saves. `speedup_with_norm` is the published way over ours, both with the
@@ -252,7 +251,7 @@ def _contender(way: _Way, derivatives: tuple[Tensor, ...], seed: int) -> Contend
 
 
 def _after(first: Contender, then: Contender) -> Contender:
-    """`then` right after `first`, which leaves it as cold caches as it leaves anyone else."""
+    """`then`, right after a run of `first` that is not timed."""
 
     def prepare() -> None:
         first.run()

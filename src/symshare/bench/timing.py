@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from symshare.bench.allocator import kept
+from symshare.bench import allocator
 from symshare.bench.config import BenchConfig
 from symshare.bench.threads import limited
 
@@ -51,7 +51,7 @@ def session(config: BenchConfig) -> Generator[torch.device]:
     if device.type not in ("cpu", "cuda"):
         raise ValueError(f"device must be cpu or cuda, got {config.device}: others are not timed")
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices), limited(config.threads), kept():
+    with torch.random.fork_rng(devices), limited(config.threads), allocator.kept():
         torch.manual_seed(config.seed)
         yield device
 

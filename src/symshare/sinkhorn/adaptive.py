@@ -18,10 +18,7 @@ from symshare.sinkhorn.scaling import Scaling
 Array = NDArray[np.floating]
 
 LARGE = 2**18
-"""Entries of a stack from which torch, on all cores, is faster than NumPy."""
-
-MILD = 30
-"""Potentials up to here are no danger for the range of the exponentials without them."""
+"""Entries of a stack from which torch, on several cores, is faster than NumPy."""
 
 ROUNDS = 60
 """Sweeps and Newton steps, together, after which a projection gives up."""
@@ -30,13 +27,13 @@ FAST = 0.25
 """A sweep that leaves less than this share of the error is worth another one."""
 
 SETTLE = 20
-"""Sweeps in the log domain where the exponentials of a row or a column over- or underflow."""
+"""Sweeps in the log domain where one is not enough to keep the exponentials in range."""
 
 DIRECT = 64
 """Positions up to which elimination is faster than iterations."""
 
 RIDGE = 8
-"""Units of rounding that elimination adds to the diagonal."""
+"""Units of rounding added to the diagonal, which is nothing but rounding for a permutation."""
 
 ITERATIONS = 100
 """Most iterations of conjugate gradients."""
@@ -59,24 +56,38 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
         None where that needs numbers that are out of range.
     """
     with np.errstate(all="ignore"):
-        found = _scale(M.numpy(), start.numpy())
+        found = _scale(M.numpy(), start.numpy()) or _settle(M, start, 1)
         if found is None:
-            start, balanced = start.nan_to_num(0, 0, 0), M
-            for _ in range(SETTLE):
-                balanced = M - (M + start[:, None]).logsumexp(-1, keepdim=True)
-                start = -balanced.logsumexp(-2)
-            found = _scale(balanced.numpy(), start.numpy())
+            found = _settle(M, start, SETTLE, careful=False)
     return found and Scaling(*map(torch.from_numpy, found))
 
 
-def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
+def _settle(
+    M: Tensor, start: Tensor, sweeps: int, careful: bool = True
+) -> tuple[Array, Array, Array] | None:
+    """The same after sweeps in the log domain, where nothing over- or underflows."""
+    start, rows = start.nan_to_num(0, 0, 0), M[..., :1]
+    for _ in range(sweeps):
+        rows = (M + start[:, None]).logsumexp(-1, keepdim=True)
+        start = -(M - rows).logsumexp(-2)
+    found = _scale((M - rows).numpy(), start.numpy(), careful)
+    if found is None:
+        return None
+    R, g, entropy = found
+    return R, g - rows.mean(-2).numpy(), entropy
+
+
+def _scale(M: Array, start: Array, careful: bool = True) -> tuple[Array, Array, Array] | None:
+    A = _each("add", M, start[:, None], out=np.empty_like(M))
+    _each("exp", A, out=A)
     ones = _ones(*start.shape, start.dtype)
-    A, first, inside = _exponentials(M, start[:, None], ones)
-    u = 1 / _times(first, A.mT)
+    u = 1 / _times(ones, A.mT)
     v = 1 / _times(u, A)
+    if careful and not (_in_range(u) and _in_range(v)):
+        return None
     goal = 16 * _eps(M.dtype)
     # A sweep takes log v to R log v, the error of the rows, and on to R^T R log v.
-    error, newton = _size(1 - v / first) / FAST**0.5, False
+    error, newton = _size(1 - v) / FAST**0.5, False
     for _ in range(ROUNDS):
         before = error
         rows = _times(v, A.mT) * u
@@ -94,21 +105,10 @@ def _scale(M: Array, start: Array) -> tuple[Array, Array, Array] | None:
     _each("multiply", A, u.mT, out=A)
     _each("multiply", A, v, out=A)
     # log R = M + f + g, and the rows and columns of R sum to one.
-    f, g = np.log(u) @ ones.mT, inside + np.log(v)
+    f, g = np.log(u) @ ones.mT, start[:, None] + np.log(v)
     total = f + g @ ones.mT + _inner(A, M)
     g += f / M.shape[-1]
     return A, g[:, 0], (abs(total) * (total < 0))[:, 0, 0]
-
-
-def _exponentials(M: Array, start: Array, ones: Array) -> tuple[Array, Array, Array | float]:
-    """exp(M + inside) and the column factors to start from, which together make exp(M + start).
-
-    Nothing is inside where the factors can do all of it, which saves an operation on every entry.
-    """
-    if M.size < LARGE and _size(start) < MILD:
-        return np.exp(M), np.exp(start), 0.0
-    A = _each("add", M, start, out=np.empty_like(M))
-    return _each("exp", A, out=A), ones, start
 
 
 def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
@@ -169,6 +169,7 @@ def _cancel(GR: Array, R: Array) -> None:
     sharp = (squares @ ones.mT).max() > SHARP * D
     tolerance = _eps(R.dtype) ** (0.45 if sharp else 0.7)
     rows = _times(ones, R.mT)
+    held = rows + RIDGE * _eps(R.dtype)
     for _ in range(1 + sharp):
         p, q = _times(ones, GR.mT), _times(ones, GR)
         right = _times(q, R.mT) - p
@@ -176,7 +177,7 @@ def _cancel(GR: Array, R: Array) -> None:
             a = _eliminate(R, rows, right)
         else:
             a = _conjugate_gradients(
-                lambda x: x * rows - _times(_times(x, R), R.mT), rows - squares, right, tolerance
+                lambda x: x * held - _times(_times(x, R), R.mT), held - squares, right, tolerance
             )
         _add_products(GR, a.mT, -(q + _times(a, R)), R)
 
@@ -243,18 +244,19 @@ def _each(name: str, *arrays: Array, out: Array) -> Array:
 def _times(x: Array, A: Array) -> Array:
     """Row vectors [N, 1, D] times matrices [N, D, D].
 
-    Torch's threads, once at work, are kept from falling asleep by products of their own.
+    By torch for large stacks, whose threads would fall asleep between operations of their own
+    if NumPy worked there, and take long to wake.
     """
-    if A.size < LARGE or not _multiplies_exactly():
+    if A.size < LARGE or torch.get_num_threads() == 1 or not _multiplies_exactly():
         return x @ A
     return torch.bmm(torch.from_numpy(x), torch.from_numpy(A)).numpy()
 
 
 def _multiplies_exactly() -> bool:
-    """Whether torch's products round no factor to half precision, as it may be told to."""
+    """Whether torch leaves the factors of products as they are, and does not round them first."""
     try:
         precision = torch.get_float32_matmul_precision()
-    except RuntimeError:  # it was told for one backend only
+    except RuntimeError:  # set through the newer interface
         return False
     return precision == "highest" and not torch.is_autocast_enabled("cpu")
 
@@ -283,6 +285,19 @@ def _inner(A: Array, B: Array) -> Array:
     """Scalar products of matrices [N, D, D], as [N, 1, 1]."""
     N = len(A)
     return np.vecdot(A.reshape(N, 1, 1, -1), B.reshape(N, 1, 1, -1))
+
+
+def _in_range(factors: Array) -> bool:
+    """Whether entries between two such factors have all their digits, and squares are in range."""
+    low, high = _bounds(factors.dtype)
+    return bool(low < factors.min() and factors.max() < high)
+
+
+@cache
+def _bounds(dtype: np.dtype) -> tuple[float, float]:
+    """Entries are at least u v in size where they matter, and at most 1 / (u v)."""
+    limits = np.finfo(dtype)
+    return float(limits.max) ** -0.25, float(limits.eps / limits.tiny) ** 0.5
 
 
 def _size(x: Array) -> float:
