@@ -20,9 +20,10 @@ def kept() -> Generator[None]:
 
     Otherwise glibc returns large blocks to the system, sometimes, and the system has to map and
     clear every page of the next one. That takes up to four fifths of the time of a convolution,
-    and which of several contenders pays for it depends on their order and on the process. On leaving,
-    glibc's thresholds become those that its own rule ends with. Other C libraries are left as they
-    are.
+    and which of several contenders pays for it depends on their order and on the process. Other C
+    libraries are left as they are.
+
+    On leaving, glibc's thresholds become those that its own rule ends with.
 
     >>> with kept():
     ...     large = bytearray(2**28)
