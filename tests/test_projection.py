@@ -91,6 +91,13 @@ def everything_found(logits, cotangent, slope):
     return *found, *gradients
 
 
+@pytest.fixture
+def several_threads(monkeypatch):
+    """With one thread products of large stacks are NumPy's too."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+
+
+@pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("D", [9, 80])
 def test_large_stacks_are_projected_alike(D, monkeypatch):
     logits = LOGITS["mixed"](D).double()
@@ -104,6 +111,7 @@ def raise_for_one_backend():
     raise RuntimeError("you have used a mix of the legacy and new APIs to set the precision")
 
 
+@pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("get", [lambda: "medium", lambda: "high", raise_for_one_backend])
 def test_a_precision_of_matrix_products_does_not_reach_large_stacks(get, monkeypatch):
     """On processors with such units torch then rounds factors to half precision."""
@@ -116,6 +124,7 @@ def test_a_precision_of_matrix_products_does_not_reach_large_stacks(get, monkeyp
     assert marginal_error(R) < 1e-5
 
 
+@pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("large", [1, 2**30])
 def test_a_pass_under_autocast_is_as_without(large, monkeypatch):
     monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", large)

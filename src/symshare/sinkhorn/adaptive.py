@@ -65,7 +65,7 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
 def _settle(
     M: Tensor, start: Tensor, sweeps: int, careful: bool = True
 ) -> tuple[Array, Array, Array] | None:
-    """The same after sweeps in the log domain, where nothing over- or underflows."""
+    """As `_scale`, after sweeps in the log domain, where nothing over- or underflows."""
     start, rows = start.nan_to_num(0, 0, 0), M[..., :1]
     for _ in range(sweeps):
         rows = (M + start[:, None]).logsumexp(-1, keepdim=True)
@@ -78,6 +78,7 @@ def _settle(
 
 
 def _scale(M: Array, start: Array, careful: bool = True) -> tuple[Array, Array, Array] | None:
+    """R, potentials and entropies; None where numbers are, or if careful may be, out of range."""
     A = _each("add", M, start[:, None], out=np.empty_like(M))
     _each("exp", A, out=A)
     ones = _ones(*start.shape, start.dtype)
@@ -288,14 +289,18 @@ def _inner(A: Array, B: Array) -> Array:
 
 
 def _in_range(factors: Array) -> bool:
-    """Whether entries between two such factors have all their digits, and squares are in range."""
+    """Whether entries that such factors scale have all their digits, and squares in range."""
     low, high = _bounds(factors.dtype)
     return bool(low < factors.min() and factors.max() < high)
 
 
 @cache
 def _bounds(dtype: np.dtype) -> tuple[float, float]:
-    """Entries are at least u v in size where they matter, and at most 1 / (u v)."""
+    """The smallest and the largest factor.
+
+    An entry is at most 1 / (u v), whose square has to be in range, and where it matters at least
+    eps / (u v), which has to be a normal number.
+    """
     limits = np.finfo(dtype)
     return float(limits.max) ** -0.25, float(limits.eps / limits.tiny) ** 0.5
 
