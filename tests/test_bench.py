@@ -383,6 +383,17 @@ def test_all_ways_project_the_same_logits():
         assert way.logits.data_ptr() != logits.data_ptr()
 
 
+@pytest.mark.parametrize("kind", [sinkhorn._Ours, sinkhorn._OursWithNorm, sinkhorn._OursInModule])
+def test_a_step_has_the_gradient_of_the_weighted_sum(kind):
+    C, weights = torch.randn(2, 5, 5), torch.tensor([sinkhorn.ENTROPY, sinkhorn.NORM])
+    way = kind(torch.rand(2, 5, 5))
+    sinkhorn._contender(way, (C, *weights), seed=0).run()
+    found = way.logits.grad
+    R, entropies, *norm = way.forward()
+    loss = (R * C).sum() + weights[0] * entropies.sum() + weights[1] * sum(norm)
+    torch.testing.assert_close(found, torch.autograd.grad(loss, way.logits)[0])
+
+
 def test_step_times_more_contenders_when_asked():
     numbers = [row for row in tiny_step(unbaked=True, gcnn=True) if "summary" not in row]
     inference = {row["contender"] for row in pick(numbers, measures="inference")}

@@ -33,7 +33,7 @@ DIRECT = 64
 """Positions up to which elimination is faster than iterations."""
 
 RIDGE = 8
-"""Units of rounding added to the diagonal, which is nothing but rounding for a permutation."""
+"""Units of rounding added to row sums, which leave only rounding of a permutation's system."""
 
 ITERATIONS = 100
 """Most iterations of conjugate gradients."""
@@ -115,7 +115,7 @@ def _scale(M: Array, start: Array, careful: bool = True) -> tuple[Array, Array, 
 def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
     """Newton's step for the logarithms of u; those of v follow, as columns sum to one."""
     if A.shape[-1] <= DIRECT:
-        a = _eliminate(A * u.mT * v, rows, short)
+        a = _eliminate(A * u.mT * v, rows + RIDGE * _eps(A.dtype), short)
     else:
         square = v * v
         squares = _each("multiply", A, A, out=np.empty_like(A))
@@ -169,8 +169,7 @@ def _cancel(GR: Array, R: Array) -> None:
     squares = np.vecdot(R, R)[:, None]
     sharp = (squares @ ones.mT).max() > SHARP * D
     tolerance = _eps(R.dtype) ** (0.45 if sharp else 0.7)
-    rows = _times(ones, R.mT)
-    held = rows + RIDGE * _eps(R.dtype)
+    rows = _times(ones, R.mT) + RIDGE * _eps(R.dtype)
     for _ in range(1 + sharp):
         p, q = _times(ones, GR.mT), _times(ones, GR)
         right = _times(q, R.mT) - p
@@ -178,7 +177,7 @@ def _cancel(GR: Array, R: Array) -> None:
             a = _eliminate(R, rows, right)
         else:
             a = _conjugate_gradients(
-                lambda x: x * held - _times(_times(x, R), R.mT), held - squares, right, tolerance
+                lambda x: x * rows - _times(_times(x, R), R.mT), rows - squares, right, tolerance
             )
         _add_products(GR, a.mT, -(q + _times(a, R)), R)
 
@@ -186,12 +185,13 @@ def _cancel(GR: Array, R: Array) -> None:
 def _eliminate(R: Array, rows: Array, right: Array) -> Array:
     """Solve (diag(rows) - R R^T) a = right by elimination, with the null space filled in.
 
-    For a permutation the matrix is zero. A ridge of the size of rounding keeps it regular and the
-    solution small; where the matrix is larger, a second pass of the adjoint makes up for it.
+    For a permutation the matrix is zero. A ridge of the size of rounding, which is in the rows,
+    keeps it regular and the solution small; where the matrix is larger, a second pass of the
+    adjoint makes up for it.
     """
     N, D = R.shape[:2]
     S = 1 / D - R @ R.mT
-    S.reshape(N, -1)[:, :: D + 1] += rows[:, 0] + RIDGE * _eps(R.dtype)
+    S.reshape(N, -1)[:, :: D + 1] += rows[:, 0]
     solve = _gesv(R.dtype)
     # S is symmetric, and transposed it is in the order of Fortran, so that it is not copied.
     return np.array([solve(s.T, x.T, overwrite_a=True)[2].T for s, x in zip(S, right, strict=True)])
