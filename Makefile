@@ -19,7 +19,7 @@ run: setup
 	$(BIN)/symshare discover digits --transform quarter
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile --cov=symshare --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: setup
 	$(BIN)/ruff check .
@@ -30,11 +30,11 @@ check: setup
 # Goes on from docs/results.json; DATA holds the folders mnist and cifar10.
 results: setup
 	@test -n "$(DATA)" || { echo "make results DATA=DIR, a folder with mnist and cifar10"; exit 1; }
-	mkdir -p runs/reproduce/cpu
-	test -e runs/reproduce/cpu/results.json || cp docs/results.json runs/reproduce/cpu/
-	@test ! docs/results.json -nt runs/reproduce/cpu/results.json || { echo "docs/results.json is newer than runs/reproduce/cpu/results.json; move that folder away first"; exit 1; }
-	$(BIN)/symshare reproduce all --data.root $(DATA)
-	cp runs/reproduce/cpu/results.json runs/reproduce/cpu/results.md docs/
+	mkdir -p runs/experiments/cpu
+	test -e runs/experiments/cpu/results.json || cp docs/results.json runs/experiments/cpu/
+	@test ! docs/results.json -nt runs/experiments/cpu/results.json || { echo "docs/results.json is newer than runs/experiments/cpu/results.json; move that folder away first"; exit 1; }
+	$(BIN)/python -m experiments all --data.root $(DATA)
+	cp runs/experiments/cpu/results.json runs/experiments/cpu/results.md docs/
 
 clean:
 	rm -rf build dist .coverage .pytest_cache .ruff_cache .import_linter_cache .mypy_cache

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,11 +42,11 @@ TABLE1: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 `rotated-kronecker` starts from C4, which is what discover finds there."""
 
 STEPS = 100 * 762
-"""100 epochs, as at the budget `paper` of `symshare reproduce`."""
+"""100 epochs, as at the budget `paper` of `python -m experiments`."""
 
 LAW = "rotate:360"
 TEST_SEED = 7919
-"""Test images are turned once, as by `symshare reproduce`."""
+"""Test images are turned once, as by `python -m experiments`."""
 
 TOGETHER = "weight sharing, projected together before the graph"
 SOURCES = Path(__file__).resolve().parent.parent / "src"
@@ -126,8 +126,8 @@ def main() -> int:
 
 def sinkhorn(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     """The projection beside the published way."""
-    from symshare.bench import sinkhorn
-    from symshare.bench.config import BenchConfig
+    from benchmarks import sinkhorn
+    from benchmarks.options import BenchConfig
 
     if smoke:
         yield from sinkhorn.rows(BenchConfig(2, 1.0, device=device), [(2, 9)], [9], [(2, 9)], 5)
@@ -137,8 +137,8 @@ def sinkhorn(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
 
 def step(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     """Training step and baked inference beside a plain CNN, not compiled."""
-    from symshare.bench import step
-    from symshare.bench.config import BenchConfig
+    from benchmarks import step
+    from benchmarks.options import BenchConfig
     from symshare.models import Architecture
 
     if smoke:
@@ -152,8 +152,8 @@ def step(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
 
 def layer(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     """A lifting layer beside a loop over the elements."""
-    from symshare.bench import layer
-    from symshare.bench.config import BenchConfig
+    from benchmarks import layer
+    from benchmarks.options import BenchConfig
 
     if smoke:
         config = BenchConfig(2, 1.0, device=device)
@@ -167,10 +167,10 @@ def compiled(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
 
     Stacks are projected in the compiled graph, each in its layer, or all together before it.
     """
-    from symshare.bench.config import BenchConfig
-    from symshare.bench.rows import Recorder, ratios
-    from symshare.bench.step import OURS, PLAIN, training_step
-    from symshare.bench.timing import Contender, interleaved, session
+    from benchmarks.options import BenchConfig
+    from benchmarks.recording import Recorder, ratios
+    from benchmarks.step import OURS, PLAIN, training_step
+    from benchmarks.timing import Contender, interleaved, session
 
     config = BenchConfig(2 if smoke else 100, 10.0, device=device)
     with session(config) as where:
@@ -200,10 +200,10 @@ def compiled(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
 
 def synchronisation(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
     """Whether a training step, not compiled, ever waits for the device."""
-    from symshare.bench.config import BenchConfig
-    from symshare.bench.rows import Recorder
-    from symshare.bench.step import training_step
-    from symshare.bench.timing import session
+    from benchmarks.options import BenchConfig
+    from benchmarks.recording import Recorder
+    from benchmarks.step import training_step
+    from benchmarks.timing import session
 
     with session(BenchConfig(1, 1.0, device=device)) as where:
         _, network, x, y = next(networks(where, smoke))
@@ -225,7 +225,7 @@ def synchronisation(device: str, smoke: bool) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def refusing_to_wait(device: torch.device) -> Iterator[None]:
+def refusing_to_wait(device: torch.device) -> Generator[None]:
     """An error on CUDA where the host waits for the device; elsewhere nothing to wait for."""
     if device.type != "cuda":
         yield
@@ -242,7 +242,7 @@ def networks(
     device: torch.device, smoke: bool
 ) -> Iterator[tuple[str, torch.nn.Module, torch.Tensor, torch.Tensor]]:
     """Name, network, images and classes: the network with shared weights, then the plain CNN."""
-    from symshare.bench.step import OURS, PLAIN, PlainCNN
+    from benchmarks.step import OURS, PLAIN, PlainCNN
     from symshare.models import MNIST, Architecture, GroupCNN, wscnn
 
     shape, size = (Architecture(2, 3), 8) if smoke else (MNIST, 28)
@@ -261,9 +261,9 @@ def table1(
 
     In bfloat16 where autocast has it so, compiled where that works, all images on the device.
     """
-    from symshare.bench.config import BenchConfig
-    from symshare.bench.rows import Recorder
-    from symshare.bench.timing import session
+    from benchmarks.options import BenchConfig
+    from benchmarks.recording import Recorder
+    from benchmarks.timing import session
 
     with session(BenchConfig(1, 1.0, device=device)) as where:
         recorder = Recorder("table1", where)
@@ -309,16 +309,17 @@ def digits(data: str | None, seed: int, where: torch.device, smoke: bool) -> Ima
 
 def trained(name: str, images: Images, steps: int, seed: int, smoke: bool) -> dict[str, Any]:
     """Train a row and test it. Nothing is read back from the device before the last step."""
+    from experiments.networks import network
+    from experiments.settings import NetworkConfig
     from symshare import groups
     from symshare.data import LabelledImages, transform
     from symshare.fit.config import OptimConfig
     from symshare.models import representation_parameters
     from symshare.representations import shared
-    from symshare.reproduce.config import NetworkConfig
-    from symshare.reproduce.networks import network
 
     chosen, penalties = TABLE1[name]
-    config = NetworkConfig(**({"width": 64} | chosen | ({"width": 4} if smoke else {})))
+    widths: dict[str, Any] = {"width": 4} if smoke else {}
+    config = NetworkConfig(**{"width": 64} | chosen | widths)
     optim = OptimConfig(steps=steps, batch_size=16 if smoke else 64, **penalties)
     actions = {"cnn": groups.rotations(1), "gated": groups.dihedral(4)}
     action = actions.get(config.kind, groups.rotations(4))

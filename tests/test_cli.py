@@ -36,11 +36,6 @@ BAD = {
     "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
     "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
     "steps that are no number": (["fit", "--optim.steps", "x"], "optim.steps: expected int, got x"),
-    "seeds that are no number": (
-        ["reproduce", "table1", "--seeds", "x"],
-        "seeds: expected int or null, got x; see symshare reproduce --help",
-    ),
-    "bad tiers": (["reproduce", "table1", "--tiers", "[D]"], "tiers"),
     "no source": (["discover"], "source"),
     "no command": (["discuver"], "discover"),
     "bad element": (["fit", "--model.kind", "gcnn", "--model.elements", "[rot45]"], "rot45"),

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 import torch
 
-from symshare.bench import truth
+from benchmarks import truth
 from symshare.sinkhorn import adaptive, entropy, marginal_error, project, sinkhorn
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 

@@ -1,23 +1,47 @@
 """The commands. Everything heavy is imported when a command runs, not before."""
 
-import json as json_lines
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NoReturn
 
-from symshare.bench.config import LayerConfig, SinkhornConfig, StepConfig, figure_path
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
-from symshare.reproduce.budgets import BudgetName as StudyBudget
-from symshare.reproduce.config import PictureFormat, StudyData, Tier
 
-__all__ = ["main"]
+__all__ = ["main", "run_commands"]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `symshare`: exit code 2 and one line where the input is at fault."""
+    run_commands(
+        {"discover": discover_command, "fit": fit_command},
+        "symshare",
+        "Find the symmetries of labelled images, and networks that use them.",
+        arguments,
+    )
+
+
+def run_commands(
+    commands: Callable[..., None] | Mapping[str, Callable[..., None]],
+    prog: str,
+    description: str,
+    arguments: list[str] | None = None,
+    *,
+    resumes: bool = True,
+) -> None:
+    """Parse a command line and call what it names; the parameters of a function are its options.
+
+    Args:
+        commands: one function, or several by the names of subcommands.
+        prog: how the program is called.
+        description: what it does, for `--help`.
+        arguments: of the command line; by default those of this process.
+        resumes: whether the same command goes on after an interrupt.
+
+    Raises:
+        SystemExit: with code 2 and one line where the input is at fault, 130 after an interrupt.
+    """
     from importlib.metadata import version
 
     from jsonargparse import ArgumentParser, auto_cli
@@ -36,40 +60,28 @@ def main(arguments: list[str] | None = None) -> None:
         def error(self, message: str, ex: Exception | None = None) -> NoReturn:
             command = getattr(ex, "subcommand_parser", None) or self
             help = f"see {command.prog.replace(' [options]', '')} --help"
-            print(f"symshare: error: {_one_line(message)}; {help}", file=sys.stderr)
+            print(f"{prog}: error: {_one_line(message)}; {help}", file=sys.stderr)
             sys.exit(2)
 
-    benches: dict[str, Any] = {
-        "_help": "Measure what the projection, a layer and a training step cost.",
-        "sinkhorn": bench_sinkhorn_command,
-        "layer": bench_layer_command,
-        "step": bench_step_command,
-    }
     try:
         auto_cli(
-            {
-                "discover": discover_command,
-                "fit": fit_command,
-                "bench": benches,
-                "reproduce": reproduce_command,
-            },
+            dict(commands) if isinstance(commands, Mapping) else commands,
             args=arguments,
             parser_class=Parser,
-            prog="symshare",
+            prog=prog,
             version=version("symshare"),
-            description="Find the symmetries of labelled images, and networks that use them.",
+            description=description,
             allow_abbrev=False,
         )
     except KeyboardInterrupt:
-        bench = (sys.argv[1:] if arguments is None else arguments)[:1] == ["bench"]
-        goes_on = "" if bench else " The same command goes on where this one stopped."
+        goes_on = " The same command goes on where this one stopped." if resumes else ""
         print(f"\nInterrupted.{goes_on}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError) as error:
-        print(f"symshare: error: {error}", file=sys.stderr)
+        print(f"{prog}: error: {error}", file=sys.stderr)
         sys.exit(2)
 
 
@@ -146,111 +158,3 @@ def fit_command(
 
     config = FitConfig(data, model, optim, seed)
     print_result(run(config, config.folder(out), progress=True))
-
-
-def reproduce_command(
-    what: str | None = None,
-    list: bool = False,
-    budget: StudyBudget = "cpu",
-    seeds: int | None = None,
-    tiers: tuple[Tier, ...] = ("A", "B", "C"),
-    processes: int | None = None,
-    change: tuple[str, ...] = (),
-    data: StudyData = StudyData(),
-    format: PictureFormat = "svg",
-    out: str = "runs/reproduce",
-) -> None:
-    """Run the paper's experiments, row by row; the same command goes on where one stopped.
-
-    Args:
-        what: all, a study, a row of one, or the path of a row's YAML file.
-        list: name the studies and their rows, and run nothing.
-        budget: smoke (a glance), cpu (a quarter of the width, on two cores), paper (full size).
-        seeds: runs of each row; by default as many as the budget has.
-        tiers: A (the paper's rows and ours, one sound protocol), B (the published protocol),
-            C (ablations), as in '[A,C]'.
-        processes: runs at a time; by default one for each core, or one with an accelerator.
-        change: settings in the place of the rows' own, as in '[optim.lr=0.001]'.
-        data: where the images lie.
-        format: of the figures: svg, pdf or png.
-        out: folder for runs, results.json, results.md and figures, below the budget's name.
-    """
-    from symshare.terminal import StudyNarrator, print_studies
-
-    if list:
-        print_studies()
-        return
-    if what is None:
-        raise ValueError("reproduce: say what, for example all or table1; --list names everything")
-    from symshare.reproduce.runner import Settings, reproduce
-
-    settings = Settings(budget, seeds, tiers, processes, change, data.root, out, format)
-    if reproduce(what, settings, StudyNarrator()).failures:
-        sys.exit(1)
-
-
-def bench_sinkhorn_command(json: bool = False, **options: Any) -> None:
-    """Time the projection and its gradient beside the published way, and measure their errors.
-
-    Args:
-        json: print one line of JSON for each number, the summary last.
-        options: those of SinkhornConfig.
-    """
-    config = SinkhornConfig(**options)
-    from symshare.bench.sinkhorn import rows
-
-    _show(rows(config), json)
-
-
-def bench_layer_command(json: bool = False, plot: str | None = None, **options: Any) -> None:
-    """Time a lifting layer at inference, and its memory, beside a loop over the elements.
-
-    Args:
-        json: print one line of JSON for each number, the summary last.
-        plot: file to draw time and memory into, .svg, .pdf or .png.
-        options: those of LayerConfig.
-    """
-    config = LayerConfig(**options)
-    picture = None if plot is None else figure_path(plot)
-    from symshare.bench.layer import rows
-
-    shown = _show(rows(config), json)
-    if picture is not None:
-        from symshare.report.figures import cost, save
-
-        save(cost(shown), picture)
-
-
-def bench_step_command(
-    json: bool = False, unbaked: bool = False, gcnn: bool = False, **options: Any
-) -> None:
-    """Time a training step and baked inference of the paper's network beside a plain CNN.
-
-    Args:
-        json: print one line of JSON for each number, the summary last.
-        unbaked: also time inference before baking.
-        gcnn: also time the G-CNN with C4 known.
-        options: those of StepConfig.
-    """
-    config = StepConfig(**options)
-    from symshare.bench.step import rows
-
-    _show(rows(config, unbaked, gcnn), json)
-
-
-def _show(rows: Iterable[dict[str, Any]], json: bool) -> list[dict[str, Any]]:
-    """Print rows as they come, each line whole, or as tables at the end."""
-    shown = []
-    try:
-        if not json:
-            from symshare.bench.tables import print_bench
-
-            return print_bench(rows)
-        for row in rows:
-            sys.stdout.write(json_lines.dumps(row, allow_nan=False) + "\n")
-            sys.stdout.flush()
-            shown.append(row)
-    except KeyboardInterrupt:
-        print("\nInterrupted. What was measured so far is printed.", file=sys.stderr)
-        sys.exit(130)
-    return shown

@@ -2,6 +2,13 @@
 
 from symshare.analysis.axioms import GroupAxioms, group_axioms
 from symshare.analysis.birkhoff import Decomposition, birkhoff_decomposition
+from symshare.analysis.cayley import (
+    associativity_defect,
+    cayley_table,
+    group_table,
+    isomorphism,
+    latin_square_defect,
+)
 from symshare.analysis.collapse import coverage, distinct, least_distance
 from symshare.analysis.equivariance import equivariance_error
 from symshare.analysis.features import FeatureError, feature_error, up_to
@@ -18,13 +25,6 @@ from symshare.analysis.permutations import (
 from symshare.analysis.predictions import PredictionChange, prediction_changes
 from symshare.analysis.simplex import SimplexFit, distinct_elements, simplex_fit
 from symshare.analysis.support import SupportScores, support_scores
-from symshare.analysis.tables import (
-    associativity_defect,
-    cayley_table,
-    group_table,
-    isomorphism,
-    latin_square_defect,
-)
 
 __all__ = [
     "Alignment",

@@ -23,7 +23,7 @@ from symshare.sinkhorn.inputs import at_least_float32, full_precision
 Elements = Literal["transport", "learned"]
 
 # Spread of the logits that a learned A starts from: enough to tell its elements apart. Sharp
-# starts stay what they are (studies/kronecker.py).
+# starts stay what they are (experiments/studies/kronecker.py).
 _NOISE = 0.1
 
 

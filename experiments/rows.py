@@ -1,0 +1,163 @@
+"""The rows of all studies: one YAML file each, below the folder of its study."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+from experiments.settings import Tier
+
+__all__ = ["STUDIES", "Row", "Study", "Task", "merged", "select"]
+
+Task = Literal["images", "toy", "cost"]
+
+_ROWS = Path(__file__).parent / "rows"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table, as its YAML file says it.
+
+    Attributes:
+        name: "study/row".
+        title: how the table names it.
+        task: what runs it.
+        config: settings of the task at the paper's size.
+        cpu: what else differs at the budgets `cpu` and `smoke`, beside the size.
+        tier: A the paper's rows and ours under one sound protocol, B the paper's under the
+            published one, C ablations.
+        paper: the paper's numbers: `parameters`, and by test `accuracy: [mean, spread]`.
+        note: a sentence on where ours differs.
+    """
+
+    name: str
+    title: str
+    task: Task = "images"
+    config: dict[str, Any] = field(default_factory=dict)
+    cpu: dict[str, Any] = field(default_factory=dict)
+    tier: Tier = "A"
+    paper: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no row can have."""
+        for name in ("config", "cpu", "paper"):
+            if not isinstance(getattr(self, name), dict):
+                raise ValueError(
+                    f"{self.name}: {name} must be a mapping, got {getattr(self, name)!r}"
+                )
+        for name, allowed in (("task", get_args(Task)), ("tier", get_args(Tier))):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{self.name}: {name} must be one of {', '.join(allowed)}, got "
+                    f"{getattr(self, name)!r}"
+                )
+
+    @property
+    def study(self) -> str:
+        """Name of the study that the row belongs to."""
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What one name of `python -m experiments` stands for.
+
+    Attributes:
+        name: as on the command line.
+        title: a line on what it is.
+        rows: in the order of the table.
+    """
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+
+
+def read_row(path: Path) -> Row:
+    """The row of a YAML file.
+
+    Raises:
+        ValueError: for a file that is no row.
+        OSError: for one that cannot be read.
+    """
+    name = f"{path.resolve().parent.name or 'own'}/{path.stem}"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: expected a mapping of settings, got {content!r}")
+    try:
+        return Row(name, **content)
+    except TypeError as error:
+        allowed = ", ".join(f for f in Row.__dataclass_fields__ if f != "name")
+        raise ValueError(f"{path}: expected the settings {allowed}: {error}") from error
+
+
+def _read_studies() -> dict[str, Study]:
+    studies = {}
+    for study in yaml.safe_load((_ROWS / "studies.yaml").read_text(encoding="utf-8")):
+        path = _ROWS / study / "study.yaml"
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # A name with a folder is a row of another study.
+        files = (_ROWS / name if "/" in name else path.with_name(name) for name in content["rows"])
+        rows = tuple(read_row(file.with_name(f"{file.name}.yaml")) for file in files)
+        studies[path.parent.name] = Study(path.parent.name, content["title"], rows)
+    return studies
+
+
+STUDIES: dict[str, Study] = _read_studies()
+"""All studies by name."""
+
+
+def select(what: str, tiers: Iterable[Tier] = ("A", "B", "C")) -> list[Row]:
+    """The rows that a name stands for.
+
+    Args:
+        what: "all", a study, a row such as `table1/rotated-cnn`, or the path of a YAML file.
+        tiers: those of a study that count; a row by its name always does.
+
+    Raises:
+        ValueError: where nothing has this name.
+
+    >>> [row.title for row in select("toy-cube")]
+    ['24 rotations of the cube']
+    """
+    rows = {row.name: row for study in STUDIES.values() for row in study.rows}
+    if what.endswith((".yaml", ".yml")):
+        own = read_row(Path(what))
+        if own.name in rows and Path(what).resolve() != (_ROWS / f"{own.name}.yaml").resolve():
+            raise ValueError(
+                f"{what}: {own.name} is a row of symshare; put the file into a folder of another "
+                "name"
+            )
+        return [own]
+    if what in rows:
+        return [rows[what]]
+    chosen = {row.name: row for row in STUDIES[what].rows} if what in STUDIES else rows
+    if what != "all" and what not in STUDIES:
+        near = difflib.get_close_matches(what, [*STUDIES, *rows], n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "--list names them all"
+        raise ValueError(
+            f"expected all, {', '.join(STUDIES)}, a row, or a .yaml file, got {what!r}; {hint}"
+        )
+    return [row for row in chosen.values() if row.tier in tuple(tiers)]
+
+
+def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings with changes in their place.
+
+    >>> merged({"optim": {"lr": 1, "steps": 2}}, {"optim": {"lr": 3}})
+    {'optim': {'lr': 3, 'steps': 2}}
+    """
+    result = dict(settings)
+    for name, value in changes.items():
+        old = result.get(name)
+        both = isinstance(value, Mapping) and isinstance(old, Mapping)
+        # The tests of a row are a whole: naming others replaces them.
+        result[name] = merged(old, value) if both and name != "test" else value
+    return result

@@ -1,0 +1,1 @@
+"""Studies of the whole: how often verdicts are right, what they are worth, how to start."""
