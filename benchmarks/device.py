@@ -309,24 +309,19 @@ def digits(data: str | None, seed: int, where: torch.device, smoke: bool) -> Ima
 
 def trained(name: str, images: Images, steps: int, seed: int, smoke: bool) -> dict[str, Any]:
     """Train a row and test it. Nothing is read back from the device before the last step."""
-    from experiments.networks import network
-    from experiments.settings import NetworkConfig
-    from symshare import groups
-    from symshare.data import LabelledImages, transform
+    from symshare.data import transform
     from symshare.fit.config import OptimConfig
-    from symshare.models import representation_parameters
+    from symshare.models import build_network, representation_parameters
     from symshare.representations import shared
+    from symshare.settings import NetworkConfig
 
     chosen, penalties = TABLE1[name]
-    widths: dict[str, Any] = {"width": 4} if smoke else {}
-    config = NetworkConfig(**{"width": 64} | chosen | widths)
+    settings: dict[str, Any] = {**chosen, **({"width": 4} if smoke else {})}
+    config = NetworkConfig(**settings)
     optim = OptimConfig(steps=steps, batch_size=16 if smoke else 64, **penalties)
-    actions = {"cnn": groups.rotations(1), "gated": groups.dihedral(4)}
-    action = actions.get(config.kind, groups.rotations(4))
-    some = LabelledImages(images.x[:1].cpu(), images.y[:1].cpu(), tuple("0123456789"))
     where = images.x.device
     torch.manual_seed(seed)
-    net = network(config, action, some).to(where).train()
+    net = build_network(config, (1, 28, 28), 10).to(where).train()
     mean, std = images.x.mean(), images.x.std()
     law, generator = transform(LAW), torch.Generator(where).manual_seed(seed)
 

@@ -3,20 +3,21 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.settings import ImageRun
-from symshare import __version__
+from symshare import __version__, groups
 from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS
 from symshare.discovery.plan import kernel_elements
 from symshare.discovery.search import candidates_of, evidence_on, judge_pool
 from symshare.files import read_json, write_atomically
+from symshare.groups import Action, generated
 from symshare.judge import decide
 
-__all__ = ["Finding", "find", "once"]
+__all__ = ["Finding", "closed", "find", "once"]
 
 BUDGET = BUDGETS["quick"]
 """Of `symshare discover`."""
@@ -81,3 +82,15 @@ def once(folder: Path | None, config: ImageRun, search: Callable[[], Finding]) -
             write_atomically(path, json.dumps(asdict(finding)).encode())
     kept = read_json(path, "found", "partial", "seconds")
     return Finding(tuple(kept["found"]), tuple(kept["partial"]), kept["seconds"])
+
+
+def closed(names: Sequence[str]) -> Action:
+    """The group that the named symmetries of the square generate.
+
+    >>> closed(["rot90"])
+    GroupAction(id, rot90, rot180, rot270)
+    """
+    square = groups.dihedral(4)
+    table = square.table.tolist()
+    members = generated(map(square.names.index, names), lambda g, h: table[g][h])
+    return square.subset([square.names[g] for g in members])

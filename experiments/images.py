@@ -9,11 +9,10 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from experiments.dictionary import closed, named
-from experiments.finding import find, once
+from experiments.finding import closed, find, once
 from experiments.networks import network
 from experiments.protocol import protocol
-from experiments.settings import READERS, ImageRun
+from experiments.settings import ImageRun
 from symshare import groups
 from symshare.analysis import align, sharpness, stack_metrics
 from symshare.data import Splits, Transform
@@ -21,7 +20,7 @@ from symshare.files import write_atomically
 from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
 from symshare.groups import Action
-from symshare.models import GroupNetwork
+from symshare.models import GroupNetwork, dictionary
 from symshare.representations import Representation
 
 __all__ = ["build", "elements", "run_images"]
@@ -99,10 +98,8 @@ def elements(
     Elements that hold in part count for a network that can use a part.
     """
     chosen = config.network
-    if chosen.kind not in READERS["group"]:
-        return groups.rotations(1), 0.0
     if chosen.group != "found":
-        return named(chosen.group), 0.0
+        return dictionary(chosen), 0.0
     seed, steps = config.seed, config.optim.steps
     finding = once(findings, config, lambda: find(splits, law, seed, steps))
     names = finding.found or (finding.partial if chosen.kind == "gated" else ())

@@ -152,7 +152,7 @@ def _sized(task: Task, values: dict[str, Any], budget: BudgetName) -> dict[str, 
     size = BUDGETS[budget]
     if task == "images":
         network = values.get("network", {})
-        architecture = network.get("architecture", "mnist")
+        architecture = "residual" if network.get("architecture") == "residual" else "mnist"
         width = max(1, round(network.get("width", 64) * size.width))
         on_all = values.get("images", {}).get("holdout") == "test"
         steps = size.steps_on_all if on_all else size.steps

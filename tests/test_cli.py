@@ -38,7 +38,7 @@ BAD = {
     "steps that are no number": (["fit", "--optim.steps", "x"], "optim.steps: expected int, got x"),
     "no source": (["discover"], "source"),
     "no command": (["discuver"], "discover"),
-    "bad element": (["fit", "--model.kind", "gcnn", "--model.elements", "[rot45]"], "rot45"),
+    "bad element": (["fit", "--model.kind", "gcnn", "--model.group", "[rot45]"], "rot45"),
     "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
     "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
     "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 pixels a side"),
@@ -125,7 +125,7 @@ def test_a_file_in_the_place_of_the_folder(tmp_path, capsys):
 
 def test_fit_reads_back_the_configuration_of_a_run(tmp_path, capsys):
     out = tmp_path / "run"
-    options = ["--data.limit", "100", "--optim.steps", "2", "--model.cnn_channels", "4"]
+    options = ["--data.limit", "100", "--optim.steps", "2", "--model.width", "4"]
     main(["fit", *options, "--out", str(out)])
     first = capsys.readouterr().out
     main(["fit", "--config", str(out / "config.yaml"), "--out", str(out)])

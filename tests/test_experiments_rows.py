@@ -11,9 +11,10 @@ from experiments.budgets import BUDGETS
 from experiments.jobs import jobs, settings
 from experiments.networks import network
 from experiments.rows import STUDIES, read_row, select
-from experiments.settings import READERS, ImageRun, Kind, NetworkConfig
+from experiments.settings import ImageRun, PublishedNetwork
 from symshare import groups
 from symshare.data import LabelledImages
+from symshare.settings import READERS, Kind, NetworkConfig
 
 NAMES = [
     *(f"table{i}" for i in range(1, 5)),
@@ -138,7 +139,7 @@ def test_published_rows_have_every_item_of_the_published_protocol(row):
     assert (optim.lr, optim.representation_lr) == (1e-2 if mnist else 1e-4, 1e-2)
     assert network.weights == "published"
     assert network.mask == ("disk" if network.kind == "gcnn" else "none")
-    assert (network.norm, network.anchor) == ("layer", True)
+    assert (network.norm, network.anchor) == ("auto", True)
     assert optim.entropy == (0.01 if row.name.endswith("-ent") else 0.0)
     if network.kind == "sinkhorn":
         assert (network.init, network.iterations) == ("paper", 20)
@@ -183,7 +184,7 @@ def test_a_disk_leaves_21_of_25_taps_in_every_layer():
 
 
 def test_a_disk_keeps_a_network_invariant():
-    config = NetworkConfig("mnist", "gcnn", width=8, mask="disk", weights="published")
+    config = PublishedNetwork("mnist", "gcnn", width=8, mask="disk", weights="published")
     x = torch.rand(2, 1, 28, 28)
     data = LabelledImages(x, torch.tensor([0, 1]), ("a", "b"))
     net = network(config, groups.rotations(4), data).eval()
@@ -199,7 +200,7 @@ def test_published_weights_have_their_spread(kind, lifting, hidden):
     torch.manual_seed(0)
     data = LabelledImages(torch.zeros(1, 3, 28, 28), torch.tensor([0]), ("a", "b"))
     dictionary = groups.rotations(1 if kind == "cnn" else 4)
-    config = NetworkConfig("mnist", kind, width=64, weights="published")
+    config = PublishedNetwork("mnist", kind, width=64, weights="published")
     net = network(config, dictionary, data)
     for layer, spread in ((net.lifting, lifting), (net.hidden[0], hidden)):
         scaled = layer.theta.detach() * layer.theta[0].numel() ** 0.5
@@ -223,7 +224,7 @@ def test_frozen_random_stacks_are_permutations_that_do_not_learn():
 @pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("architecture", ["mnist", "residual"])
 def test_every_kind_of_network_runs(kind, architecture):
-    config = NetworkConfig(architecture, kind, width=4)
+    config = PublishedNetwork(architecture, kind, width=4)
     side = 28 if architecture == "mnist" else 32
     images = torch.rand(2, 1, side, side)
     data = LabelledImages(images, torch.tensor([0, 1]), ("a", "b"))
@@ -267,13 +268,13 @@ def test_a_setting_at_its_default_is_no_part_of_a_run():
         (("optim.lr={]",), r"the value in 'optim.lr=\{\]' is no YAML; quote it"),
         (("network.chanels=3",), r"table1/rotated-cnn.*: .*chanels"),
         (("network.kind=cmm",), r"table1/rotated-cnn.*: .*cmm"),
-        (("network.width=0",), r"table1/rotated-cnn.*: .*network.width must be at least 1, got 0"),
+        (("network.width=0",), r"table1/rotated-cnn.*: .*network: width must be at least 1, got 0"),
         (("images.test={}",), r"name at least one test"),
         (("images.noise=-1",), r"images.noise must be at least 0, got -1"),
         (("images.holdout=train",), r"table1/rotated-cnn.*: .*holdout"),
-        (("network.mask=disk",), r"network.mask: only kind gcnn has a disk, got cnn"),
+        (("network.mask=disk",), r"network: only kind gcnn has a disk, got cnn"),
         *(
-            ((option,), r"network.\w+ is of .*, and means nothing for kind cnn of arch.*; leave it")
+            ((option,), r"network: \w+ is of .*, and means nothing for kind cnn of arch.*; leave it")
             for option in (
                 "network.group=D4",
                 "network.elements=8",
@@ -285,7 +286,7 @@ def test_a_setting_at_its_default_is_no_part_of_a_run():
         ),
         (
             ("network.kind=gated", "network.weights=published"),
-            r"network.weights: starts are published of the kinds cnn, gcnn and sinkhorn, got gated",
+            r"network: starts of weights are published of the kinds cnn, gcnn and sinkhorn, got gated",
         ),
     ],
 )
@@ -379,7 +380,8 @@ def test_defaults_that_digests_leave_out_are_those_of_recorded_runs():
     assert (optim.evaluations, optim.validation_images) == (10, 2000)
     network = config.network
     assert (network.kind, network.group, network.elements) == ("cnn", "C4", 4)
-    assert (network.norm, network.init, network.anchor) == ("layer", "sharp", True)
+    assert (network.norm, network.init, network.anchor) == ("auto", "sharp", True)
+    assert network.architecture == "auto"
 
 
 def test_a_missing_file_is_named(tmp_path):

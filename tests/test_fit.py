@@ -13,20 +13,20 @@ from safetensors import safe_open
 
 from symshare import groups
 from symshare.data import LabelledImages, load, transform
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.fit.module import Batches, Classifier, Standardise
-from symshare.fit.run import build, fit
+from symshare.fit.run import fit
 from symshare.fit.train import train
-from symshare.models import SMALL, GroupCNN
+from symshare.models import SMALL, GroupCNN, build_network
 from symshare.representations import Gated, Sinkhorn
+from symshare.settings import NetworkConfig
 
 TINY = OptimConfig(steps=6, evaluations=3, batch_size=16)
 SQUARE = tuple(groups.dihedral(4).names[1:])
 
 
 def config(kind="cnn", **optim):
-    elements = {"gated": SQUARE, "cnn": ()}.get(kind, ("rot90", "rot180", "rot270"))
-    model = ModelConfig(kind, elements, cnn_channels=8)
+    model = NetworkConfig(kind=kind, group="D4" if kind == "gated" else "C4", width=8)
     settings = {"steps": 6, "evaluations": 3, "batch_size": 16, **optim}
     return FitConfig(DataConfig("digits", "quarter", limit=200), model, OptimConfig(**settings))
 
@@ -55,10 +55,9 @@ def test_a_run_directory(tmp_path, kind):
 
 @pytest.mark.parametrize("kind", ["gcnn", "gated", "sinkhorn"])
 def test_equal_numbers_of_free_parameters(kind):
-    data = load("digits").train
-    reference = build(ModelConfig("cnn", (), 32), data).free_parameters()
-    elements = SQUARE if kind == "gated" else SQUARE[:3]
-    network = build(ModelConfig(kind, elements, 32), data)
+    reference = build_network(NetworkConfig(width=32), (1, 8, 8), 10).free_parameters()
+    group = "D4" if kind == "gated" else "C4"
+    network = build_network(NetworkConfig(kind=kind, group=group, width=32), (1, 8, 8), 10)
     assert abs(network.free_parameters() - reference) < 0.1 * reference
 
 
@@ -80,7 +79,7 @@ def test_other_data_under_the_same_name_is_refused(tmp_path):
         pixels = torch.rand(60, 1, 8, 8, generator=generator).numpy()
         np.savez(tmp_path / "mine.npz", images=pixels, labels=np.arange(60) % 2)
 
-    settings = FitConfig(DataConfig(str(tmp_path / "mine.npz")), ModelConfig("cnn", (), 4), TINY)
+    settings = FitConfig(DataConfig(str(tmp_path / "mine.npz")), NetworkConfig(width=4), TINY)
     images(0)
     fit(settings, tmp_path / "run")
     images(1)
@@ -264,7 +263,7 @@ def test_batches_cover_the_data_and_depend_on_epoch_and_seed():
 
 def test_learns():
     splits = load("digits", limit=400)
-    net = build(ModelConfig("cnn", (), 16), splits.train)
+    net = build_network(NetworkConfig(width=16), (1, 8, 8), 10)
     optim = OptimConfig(steps=150, evaluations=1)
     trained = train(net, splits.train, transform("none"), optim, seed=0)
     right = trained.logits(splits.test.images).argmax(-1) == splits.test.labels

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from symshare import groups
-from symshare.models import MNIST, SMALL, GroupCNN, plain, probe, wscnn
+from symshare.models import MNIST, SMALL, GroupCNN, dictionary, plain, probe, wscnn
 from symshare.representations import Fixed, Gated
+from symshare.settings import NetworkConfig
 
 C4 = Fixed(groups.rotations(4))
 
@@ -66,3 +67,23 @@ def test_says_when_images_are_too_small():
 def test_says_when_representations_are_missing():
     with pytest.raises(ValueError, match="5 blocks need as many representations, got 2"):
         GroupCNN(MNIST, 1, 2, 2, plain(2), (28, 28))
+
+
+def test_a_group_that_nobody_knows_is_refused():
+    with pytest.raises(ValueError, match="one of C1, C2, C4, C8, D2, D4, flipW, or .* got 'C3'"):
+        dictionary(NetworkConfig(kind="gcnn", group="C3"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0}, "width must be at least 1, got 0"),
+        ({"kind": "sinkhorn", "iterations": 0}, "iterations must be at least 1"),
+        ({"kind": "cnn", "init": "paper"}, "init is of sinkhorn, .* nothing for kind cnn"),
+        ({"kind": "gcnn", "elements": 8}, "elements is of .* leave it at 4"),
+        ({"kind": "gated", "init": "identity"}, "gated cannot start at the identity"),
+    ],
+)
+def test_options_that_no_network_has_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        NetworkConfig(**options)

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import torch
 
-from symshare import groups
 from symshare.files import write_atomically
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.fit.run import fit
+from symshare.settings import NetworkConfig
 
 TURNS = ("rot90", "rot180", "rot270")
 MODELS = {
-    "cnn": (ModelConfig("cnn", (), cnn_channels=16), 1e-2),
-    "found": (ModelConfig("gcnn", TURNS, cnn_channels=16), 1e-2),
-    "gated": (ModelConfig("gated", groups.dihedral(4).names[1:], cnn_channels=16), 5e-2),
-    "sinkhorn": (ModelConfig("sinkhorn", TURNS, cnn_channels=16), 1e-2),
+    "cnn": (NetworkConfig(width=16), 1e-2),
+    "found": (NetworkConfig(kind="gcnn", group=TURNS, width=16), 1e-2),
+    "gated": (NetworkConfig(kind="gated", group="D4", width=16), 5e-2),
+    "sinkhorn": (NetworkConfig(kind="sinkhorn", width=16), 1e-2),
 }
 LAWS = ("quarter", "rotate:360")
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NoReturn
 
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.fit.config import DataConfig, FitConfig, OptimConfig
+from symshare.settings import NetworkConfig
 
 __all__ = ["main", "run_commands"]
 
@@ -139,7 +140,7 @@ def discover_command(
 
 def fit_command(
     data: DataConfig = DataConfig(),
-    model: ModelConfig = ModelConfig(),
+    model: NetworkConfig = NetworkConfig(width=32),
     optim: OptimConfig = OptimConfig(),
     seed: int = 0,
     out: str | None = None,

@@ -2,18 +2,18 @@
 
 from symshare import groups
 from symshare.data import LabelledImages
-from symshare.fit.config import ModelConfig
 from symshare.groups import LatticeMap
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
+from symshare.settings import NetworkConfig
 
 __all__ = ["kernel_elements", "plan_networks"]
 
 
 def plan_networks(
     verdict: Verdict, candidates: Candidates, data: LabelledImages
-) -> tuple[dict[str, ModelConfig], list[str]]:
+) -> tuple[dict[str, NetworkConfig], list[str]]:
     """Networks to compare, and notes on those that cannot be."""
     height, width = data.images.shape[2:]
     if min(height, width) < SMALL.smallest:
@@ -29,18 +29,19 @@ def plan_networks(
         kept = {j.name: j.kept_share_min for j in verdict.judgements}
         members = (max(verdict.partial, key=kept.__getitem__),)
     found = kernel_elements(candidates, members)
-    plan = {"cnn": ModelConfig("cnn", (), width_cnn)}
+    plan = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
     if found:
-        plan["found"] = ModelConfig("gcnn", found, width_cnn)
+        plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn)
     elif members:
         notes.append(
             "No G-CNN was built with the found elements: as maps of kernels they are the identity "
             "or have no counterpart."
         )
     if dictionary:
-        plan["gated"] = ModelConfig("gated", dictionary, width_cnn)
-    plan["sinkhorn"] = ModelConfig("sinkhorn", found or dictionary[:3], width_cnn)
+        plan["gated"] = NetworkConfig(kind="gated", group=dictionary, width=width_cnn)
+    count = 1 + len(found or dictionary[:3])
+    plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
     return plan, notes
 
 

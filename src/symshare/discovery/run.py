@@ -19,12 +19,13 @@ from symshare.discovery.record import Judged, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claim, open_tensors, write_atomically
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
 from symshare.judge import decide
 from symshare.models import MNIST
 from symshare.report import write_report
+from symshare.settings import NetworkConfig
 
 __all__ = ["Discovery", "discover", "discover_source"]
 
@@ -213,7 +214,7 @@ def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
 
 
 def _fit_config(
-    config: DiscoveryConfig, model: ModelConfig, seed: int, splits: Splits
+    config: DiscoveryConfig, model: NetworkConfig, seed: int, splits: Splits
 ) -> FitConfig:
     large = min(splits.train.images.shape[2:]) >= MNIST.smallest
     steps = BUDGETS[config.budget].fit_steps * (LARGE_IMAGES if large else 1)

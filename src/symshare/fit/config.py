@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["DataConfig", "FitConfig", "ModelConfig", "OptimConfig"]
+from symshare.settings import NetworkConfig
+
+__all__ = ["DataConfig", "FitConfig", "OptimConfig"]
 
 
 @dataclass(frozen=True)
@@ -26,41 +28,6 @@ class DataConfig:
     transform: str = "none"
     root: str | None = None
     limit: int | None = None
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Which network.
-
-    Attributes:
-        kind: "cnn" (no sharing), "gcnn" (a fixed set of elements), "gated" (a learned measure
-            on a dictionary of elements), "sinkhorn" (free learned stacks, the paper's network).
-        elements: names of the elements beside the identity, as in `symshare.groups.dihedral(4)`;
-            for "sinkhorn" only their number counts.
-        cnn_channels: width of the plain CNN; the other kinds get the width at which they have
-            as many free parameters.
-        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "small" (3 blocks, kernel 3), or
-            "auto": the first from 21 pixels a side, the second below.
-        norm: "layer", "instance", or "auto", that of the architecture.
-        init: how free stacks start, "sharp", "paper" or "identity".
-        iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
-            null projects to convergence, with the exact gradient.
-    """
-
-    kind: Literal["cnn", "gcnn", "gated", "sinkhorn"] = "cnn"
-    elements: tuple[str, ...] = ("rot90", "rot180", "rot270")
-    cnn_channels: int = 32
-    architecture: Literal["auto", "mnist", "small"] = "auto"
-    norm: Literal["auto", "layer", "instance"] = "auto"
-    init: Literal["sharp", "paper", "identity"] = "sharp"
-    iterations: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse a network without channels and a projection without sweeps."""
-        if self.iterations is not None and self.iterations < 1:
-            raise ValueError(f"iterations must be at least 1, or null, got {self.iterations}")
-        if self.cnn_channels < 1:
-            raise ValueError(f"cnn_channels must be at least 1, got {self.cnn_channels}")
 
 
 @dataclass(frozen=True)
@@ -132,7 +99,7 @@ class FitConfig:
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
+    model: NetworkConfig = field(default_factory=lambda: NetworkConfig(width=32))
     optim: OptimConfig = field(default_factory=OptimConfig)
     seed: int = 0
 
@@ -143,9 +110,7 @@ class FitConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as `symshare fit --config` reads them back."""
-        values = asdict(self)
-        values["model"]["elements"] = list(self.model.elements)
-        return values
+        return {**asdict(self), "model": self.model.to_dict()}
 
     def folder(self, out: str | None) -> Path:
         """Folder of the run: the one asked for, or one below `runs/` of this configuration."""

@@ -3,33 +3,21 @@
 import json
 import math
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
 from safetensors.torch import save
 
-from symshare import groups
-from symshare.data import LabelledImages, Splits, Transform, load, transform
+from symshare.data import Splits, Transform, load, transform
 from symshare.files import claim, read_json, write_atomically
-from symshare.fit.config import FitConfig, ModelConfig
+from symshare.fit.config import FitConfig
 from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
-from symshare.groups import GroupAction
-from symshare.models import (
-    MNIST,
-    SMALL,
-    Architecture,
-    GroupCNN,
-    free_parameters,
-    matched_channels,
-    plain,
-    wscnn,
-)
-from symshare.representations import Fixed, Gated, Representation, Sinkhorn
+from symshare.models import GroupNetwork, build_network, dictionary
+from symshare.settings import READERS, NetworkConfig
 
-__all__ = ["build", "dictionary", "fit", "fit_splits"]
+__all__ = ["fit", "fit_splits"]
 
 
 def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
@@ -65,7 +53,8 @@ def fit_splits(
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        network = build(config.model, splits.train)
+        images, classes = splits.train.images, splits.train.classes
+        network = build_network(config.model, images.shape[1:], len(classes))
     claim(out, config.to_dict(), splits.fingerprint)
     finished, tensors = out / "result.json", out / "representations.safetensors"
     if finished.exists() and tensors.exists():
@@ -101,42 +90,7 @@ def fit_splits(
     return result
 
 
-def build(config: ModelConfig, data: LabelledImages) -> GroupCNN:
-    """The network of a configuration, for images of this size and these classes."""
-    _, in_channels, height, width = data.images.shape
-    classes = len(data.classes)
-    architecture = _architecture(config, (height, width))
-    reference = free_parameters(architecture, in_channels, classes, config.cnn_channels)
-    action = dictionary(config)
-    representations: list[Representation]
-    if config.kind == "cnn":
-        channels, representations = config.cnn_channels, plain(architecture.blocks)
-    else:
-        channels = matched_channels(architecture, in_channels, classes, len(action), reference)
-        if config.kind == "gcnn":
-            representations = [Fixed(action)] * architecture.blocks
-        elif config.kind == "gated":
-            representations = [Gated(action)] * architecture.blocks
-        else:
-            make = partial(Sinkhorn, init=config.init, iterations=config.iterations)
-            representations = wscnn(architecture, len(action), make)
-    return GroupCNN(architecture, in_channels, classes, channels, representations, (height, width))
-
-
-def dictionary(config: ModelConfig) -> GroupAction:
-    """The elements of a configuration, by their names in the symmetries of the square."""
-    square = groups.dihedral(4)
-    return groups.rotations(1) if config.kind == "cnn" else square.subset(config.elements)
-
-
-def _architecture(config: ModelConfig, size: tuple[int, int]) -> Architecture:
-    fitting = MNIST if min(size) >= MNIST.smallest else SMALL
-    named = {"auto": fitting, "mnist": MNIST, "small": SMALL}
-    chosen = named[config.architecture]
-    return chosen if config.norm == "auto" else replace(chosen, norm=config.norm)
-
-
-def _representations(network: GroupCNN, config: ModelConfig) -> bytes:
+def _representations(network: GroupNetwork, config: NetworkConfig) -> bytes:
     """What a report shows of a network: stacks, lifted kernels, the measure."""
     lifting, *hidden = network.stacks()
     with torch.no_grad():
@@ -145,10 +99,11 @@ def _representations(network: GroupCNN, config: ModelConfig) -> bytes:
         tensors |= {f"layer{i}.R": stack() for i, stack in enumerate(hidden, 1)}
         if lifting.measure is not None:
             tensors["measure"] = lifting.measure
+    named = config.kind in ("cnn", *READERS["group"]) and config.kind != "birkhoff"
     names = (
-        [f"element {g}" for g in range(lifting.group_size)]
-        if config.kind == "sinkhorn"
-        else list(dictionary(config).names)
+        list(dictionary(config).names)
+        if named
+        else [f"element {g}" for g in range(lifting.group_size)]
     )
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     return save(tensors, {"names": json.dumps(names)})

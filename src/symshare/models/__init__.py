@@ -1,5 +1,6 @@
 """The networks of the paper's experiments, a smaller sibling, and the witness of held-out tests."""
 
+from symshare.models.building import architecture_of, build_network, dictionary
 from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
 from symshare.models.network import GroupNetwork, representation_parameters
 from symshare.models.residual import CIFAR10, GroupResNet, ResidualArchitecture
@@ -16,6 +17,9 @@ __all__ = [
     "GroupNetwork",
     "GroupResNet",
     "ResidualArchitecture",
+    "architecture_of",
+    "build_network",
+    "dictionary",
     "free_parameters",
     "matched_channels",
     "plain",

@@ -3,8 +3,7 @@
 import pytest
 
 from experiments import images
-from experiments.dictionary import closed, named
-from experiments.finding import Finding, find, once
+from experiments.finding import Finding, closed, find, once
 from experiments.images import elements
 from experiments.settings import ImageRun
 from symshare.data import load, transform
@@ -21,11 +20,6 @@ from symshare.data import load, transform
 )
 def test_elements_are_closed_under_products(names, group):
     assert list(closed(names).names) == group
-
-
-def test_an_unknown_name_is_refused():
-    with pytest.raises(ValueError, match="one of C1, C2, C4, C8, D2, D4, flipW or found, got 'C3"):
-        named("C3")
 
 
 @pytest.fixture(scope="module")

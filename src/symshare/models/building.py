@@ -1,0 +1,157 @@
+"""From the description of a network to a network."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from symshare import groups
+from symshare.groups import Action
+from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
+from symshare.models.network import GroupNetwork
+from symshare.models.residual import CIFAR10, GroupResNet, ResidualArchitecture
+from symshare.models.stacks import wscnn
+from symshare.models.widths import free_parameters, matched_channels
+from symshare.representations import (
+    Birkhoff,
+    Fixed,
+    Gated,
+    Kronecker,
+    Representation,
+    RowStochastic,
+    Sinkhorn,
+    Unconstrained,
+)
+from symshare.representations.starts import random_permutations, with_identity
+from symshare.settings import READERS, NetworkConfig
+
+__all__ = ["architecture_of", "build_network", "dictionary"]
+
+_NAMED: dict[str, Callable[[], Action]] = {
+    "C1": lambda: groups.rotations(1),
+    "C2": lambda: groups.rotations(2),
+    "C4": lambda: groups.rotations(4),
+    "C8": lambda: groups.rotations(8),
+    "D2": lambda: groups.dihedral(2),
+    "D4": lambda: groups.dihedral(4),
+    "flipW": lambda: groups.flips("W"),
+}
+
+
+def dictionary(config: NetworkConfig) -> Action:
+    """The elements that a network is given: those of its group, or the identity alone.
+
+    Raises:
+        ValueError: for a group that is not known.
+
+    >>> dictionary(NetworkConfig(kind="gcnn", group="C2"))
+    GroupAction(id, rot180)
+    >>> dictionary(NetworkConfig(kind="gated", group=("flipW",)))
+    GroupAction(id, flipW)
+    """
+    group = config.group
+    if config.kind not in READERS["group"]:
+        return groups.rotations(1)
+    if not isinstance(group, str):
+        return groups.dihedral(4).subset(group)
+    if group not in _NAMED:
+        raise ValueError(
+            f"network: group must be one of {', '.join(_NAMED)}, or names of symmetries of the "
+            f"square such as [rot90, rot180], got {group!r}"
+        )
+    return _NAMED[group]()
+
+
+def build_network(
+    config: NetworkConfig,
+    image: Sequence[int],
+    classes: int,
+    *,
+    action: Action | None = None,
+    representations: list[Representation] | None = None,
+) -> GroupNetwork:
+    """The network of a description.
+
+    Args:
+        config: which network.
+        image: channels, height and width of the images.
+        classes: number of logits.
+        action: its elements or dictionary; by default those of its group.
+        representations: one for each convolution, in the place of those of its kind.
+
+    Raises:
+        ValueError: for an unknown group, or images that are too small.
+
+    >>> plain, shared = (
+    ...     build_network(NetworkConfig(kind=kind), (1, 28, 28), 10) for kind in ("cnn", "gcnn")
+    ... )
+    >>> plain.free_parameters(), shared.free_parameters()
+    (412170, 410890)
+    """
+    channels, height, width = image
+    image_size = (height, width)
+    shape = architecture_of(config, image_size)
+    stacks = representations or _representations(config, action or dictionary(config), shape)
+    reference = free_parameters(shape, channels, classes, config.width)
+    C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
+    if isinstance(shape, ResidualArchitecture):
+        return GroupResNet(shape, channels, classes, C, stacks, image_size)
+    return GroupCNN(shape, channels, classes, C, stacks, image_size)
+
+
+def architecture_of(
+    config: NetworkConfig, image_size: tuple[int, int]
+) -> Architecture | ResidualArchitecture:
+    """Number and size of the layers, for images of this height and width.
+
+    >>> architecture_of(NetworkConfig(), (8, 8)).kernel_size
+    3
+    """
+    if config.architecture == "residual":
+        return replace(CIFAR10, lifting_padding=config.lifting_padding)
+    fitting = MNIST if min(image_size) >= MNIST.smallest else SMALL
+    shape = {"mnist": MNIST, "small": SMALL, "auto": fitting}[config.architecture]
+    return shape if config.norm == "auto" else replace(shape, norm=config.norm)
+
+
+def _representations(
+    config: NetworkConfig, action: Action, shape: Architecture | ResidualArchitecture
+) -> list[Representation]:
+    """A representation for every convolution, the lifting one first."""
+    size, hidden = shape.kernel_size, shape.convolutions - 1
+    if config.kind in _ONE_FOR_ALL:
+        return [_ONE_FOR_ALL[config.kind](config, action, size)] * (1 + hidden)
+    if config.kind == "sinkhorn-near":
+        near = action.regular(size)
+        return [Sinkhorn.near(action.lift(size)), *(Sinkhorn.near(near) for _ in range(hidden))]
+    return wscnn(shape, config.elements, partial(_FREE[config.kind], config))
+
+
+def _birkhoff(config: NetworkConfig, action: Action, kernel_size: int) -> Representation:
+    init: Literal["sharp", "paper"] = "paper" if config.init == "paper" else "sharp"
+    return Birkhoff(action, config.elements, anchor=config.anchor, init=init)
+
+
+_ONE_FOR_ALL: dict[str, Callable[[NetworkConfig, Action, int], Representation]] = {
+    "cnn": lambda config, action, kernel_size: Fixed(action),
+    "gcnn": lambda config, action, kernel_size: Fixed(action),
+    "gated": lambda config, action, kernel_size: Gated(action),
+    "birkhoff": _birkhoff,
+    "kronecker": lambda config, action, kernel_size: Kronecker.from_action(
+        action, kernel_size, learn=True
+    ),
+}
+
+
+_FREE: dict[str, Callable[[NetworkConfig, int, int], Representation]] = {
+    "sinkhorn": lambda config, G, D: Sinkhorn(
+        G, D, anchor=config.anchor, init=config.init, iterations=config.iterations
+    ),
+    "row-stochastic": lambda config, G, D: RowStochastic(
+        G, D, anchor=config.anchor, init=config.init
+    ),
+    "unconstrained": lambda config, G, D: Unconstrained(
+        G, D, anchor=config.anchor, init=config.init
+    ),
+    "frozen-random": lambda config, G, D: Fixed(with_identity(random_permutations(G - 1, D))),
+}

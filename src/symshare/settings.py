@@ -1,0 +1,99 @@
+"""What a network is, as a plain dataclass: importing it does not import torch."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+__all__ = ["FREE", "READERS", "Kind", "NetworkConfig"]
+
+Kind = Literal[
+    "cnn",
+    "gcnn",
+    "sinkhorn",
+    "sinkhorn-near",
+    "gated",
+    "birkhoff",
+    "kronecker",
+    "row-stochastic",
+    "unconstrained",
+    "frozen-random",
+]
+
+FREE = ("sinkhorn", "row-stochastic", "unconstrained")
+"""Kinds of network with free stacks, which may start anywhere."""
+
+READERS = {
+    "group": ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near"),
+    "elements": (*FREE, "frozen-random", "birkhoff"),
+    "init": (*FREE, "birkhoff"),
+    "anchor": (*FREE, "birkhoff"),
+    "iterations": ("sinkhorn",),
+    "norm": ("auto", "mnist", "small"),
+    "lifting_padding": ("residual",),
+}
+"""Kinds and architectures that read an option; all read the others."""
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Which network.
+
+    Attributes:
+        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "small" (3 blocks, kernel 3),
+            "residual" (the paper's for CIFAR-10), or "auto": the first from 21 pixels a side, the
+            second below.
+        kind: what its representations are. "cnn": no sharing; "gcnn": a fixed set of elements;
+            "gated": a learned measure on a dictionary; "birkhoff": convex combinations over one;
+            "kronecker": one learned symmetry for all layers; "sinkhorn": free learned stacks, the
+            paper's network; "sinkhorn-near": the same from near known elements; "row-stochastic"
+            and "unconstrained": the same without the projection; "frozen-random": random
+            permutations that never change.
+        group: elements of "gcnn", dictionary of "gated" and "birkhoff", start of "kronecker" and
+            "sinkhorn-near": C1, C2, C4, C8, D2, D4, flipW, or the names of symmetries of the
+            square beside the identity, such as (rot90, rot180, rot270).
+        elements: elements of layers that have no dictionary, slots of "birkhoff".
+        width: channels of the plain CNN; every other network gets the width at which it has
+            nearest to as many free parameters, those of its representations left out.
+        norm: "layer", "instance", or "auto", that of the architecture.
+        init: how learned stacks start, "sharp", "paper" or "identity".
+        iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
+            null projects to convergence, with the exact gradient.
+        anchor: hold the first element at the identity.
+        lifting_padding: of the "residual" architecture, "same" or, as the published G-CNN had it,
+            "valid".
+    """
+
+    architecture: Literal["auto", "mnist", "small", "residual"] = "auto"
+    kind: Kind = "cnn"
+    group: str | tuple[str, ...] = "C4"
+    elements: int = 4
+    width: int = 64
+    norm: Literal["auto", "layer", "instance"] = "auto"
+    init: Literal["sharp", "paper", "identity"] = "sharp"
+    iterations: int | None = None
+    anchor: bool = True
+    lifting_padding: Literal["same", "valid"] = "same"
+
+    def __post_init__(self) -> None:
+        """Refuse a network without channels or elements, and options that nothing reads."""
+        for name in ("width", "elements", "iterations"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"network: {name} must be at least 1, got {value}")
+        if self.init == "identity" and self.kind not in FREE:
+            raise ValueError(
+                f"network: {self.kind} cannot start at the identity, only {', '.join(FREE)}"
+            )
+        for option in fields(self):
+            readers = READERS.get(option.name, (self.kind, self.architecture))
+            unread = {self.kind, self.architecture}.isdisjoint(readers)
+            if unread and getattr(self, option.name) != option.default:
+                raise ValueError(
+                    f"network: {option.name} is of {', '.join(readers)}, and means nothing for "
+                    f"kind {self.kind} of architecture {self.architecture}; leave it at "
+                    f"{option.default}"
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as they are read back from YAML."""
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
