@@ -13,12 +13,13 @@ from torch import Tensor
 from experiments.jobs import digest
 from experiments.record import RESULTS
 from experiments.rows import select
+from experiments.scores import align, simplex_fit
 from experiments.settings import PictureFormat
 from experiments.statistics import Sample
 from experiments.toys.setup import Task
 from experiments.worker import RESULT
 from symshare import groups
-from symshare.analysis import align, match, simplex_fit
+from symshare.analysis import match
 from symshare.files import open_tensors, read_json
 
 __all__ = ["draw", "few_images"]

@@ -12,9 +12,9 @@ from torch import nn
 from experiments.finding import closed, find, once
 from experiments.networks import network
 from experiments.protocol import protocol
+from experiments.scores import align, sharpness, stack_metrics
 from experiments.settings import ImageRun
 from symshare import groups
-from symshare.analysis import align, sharpness, stack_metrics
 from symshare.data import Splits, Transform
 from symshare.files import write_atomically
 from symshare.fit.measure import measure_by_element

@@ -10,10 +10,11 @@ from jaxtyping import Float, Int
 from safetensors.torch import save
 from torch import Tensor
 
+from experiments.scores import simplex_fit, support_scores
 from experiments.toys.problem import Problem, labels, problem, sample
 from experiments.toys.setup import ToyConfig
 from experiments.toys.training import predict, train
-from symshare.analysis import match, nearest_permutation, simplex_fit, support_scores, vertex_gap
+from symshare.analysis import match, nearest_permutation, vertex_gap
 from symshare.data import stream
 from symshare.files import write_atomically
 from symshare.layers import GroupLinear

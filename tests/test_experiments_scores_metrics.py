@@ -4,8 +4,9 @@ import math
 import pytest
 import torch
 
+from experiments.scores import stack_metrics
 from symshare import groups
-from symshare.analysis import match, stack_metrics
+from symshare.analysis import match
 
 DEFECTS = ("closure", "identity", "inverse")
 SUPPORT = ("average_precision", "f1", "total_variation")

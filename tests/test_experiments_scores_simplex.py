@@ -6,8 +6,8 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
+from experiments.scores import distinct_elements, simplex_fit
 from symshare import groups
-from symshare.analysis import distinct_elements, simplex_fit
 
 
 def permutations(count: int, positions: int) -> torch.Tensor:

@@ -5,8 +5,8 @@ import pytest
 import torch
 from sklearn.metrics import average_precision_score, f1_score
 
+from experiments.scores import coverage, distinct, least_distance, support_scores
 from symshare import groups
-from symshare.analysis import coverage, distinct, least_distance, support_scores
 
 
 def coefficients(rows: int, count: int) -> torch.Tensor:

@@ -3,8 +3,9 @@ import itertools
 import pytest
 import torch
 
+from experiments.scores import align
 from symshare import groups
-from symshare.analysis import align, match
+from symshare.analysis import match
 
 CASES = {
     "C4 k3": (groups.rotations(4), 3),
