@@ -1,9 +1,9 @@
 """Names of groups up to isomorphism, from their multiplication tables."""
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from math import prod
-from typing import Any
 
 from symshare.groups.products import generated
 
@@ -21,55 +21,79 @@ def group_name(table: Table, cyclic: str = "C") -> str:
         >>> group_name([[0, 1], [1, 0]])
         'C2'
     """
-    from sympy.combinatorics import Permutation, PermutationGroup
-
-    order = len(table)
-    if order == 1:
-        return "C1"
-    group: Any = PermutationGroup([Permutation(table[g]) for g in _generators(table)])
-    if group.is_cyclic:
-        return f"{cyclic}{order}"
-    if group.is_abelian:
-        return "x".join(f"{cyclic}{n}" for n in _invariant_factors(group.abelian_invariants()))
-    if group.is_dihedral:
-        return f"D{order // 2}"
-    if order == 8:
+    size, elements = len(table), range(len(table))
+    orders = [_order(table, g) for g in elements]
+    centre = [z for z in elements if all(table[z][g] == table[g][z] for g in elements)]
+    if len(centre) == size:
+        return "x".join(f"{cyclic}{n}" for n in _invariant_factors(orders))
+    if _is_dihedral(table, orders):
+        return f"D{size // 2}"
+    if size == 8:
         return "Q8"
     # Among the groups of these orders, centre and derived subgroup single out S_n and A_n.
-    centre, derived = group.center().order(), group.derived_subgroup().order()
+    inverse = [row.index(0) for row in table]
+    commutators = (
+        table[table[g][h]][inverse[table[h][g]]] for g, h in itertools.product(elements, elements)
+    )
     known = {(24, 12): "S4", (120, 60): "S5", (12, 4): "A4", (60, 60): "A5"}
-    if centre == 1 and (order, derived) in known:
-        return known[order, derived]
-    factor = _without_central_involution(table)
-    return f"{group_name(factor)}xC2" if factor else f"G{order}"
+    derived = len(_subgroup(table, commutators))
+    if len(centre) == 1 and (size, derived) in known:
+        return known[size, derived]
+    factor = _without_central_involution(table, centre)
+    return f"{group_name(factor)}xC2" if factor else f"G{size}"
 
 
-def _generators(table: Table) -> list[int]:
-    generators: list[int] = []
-    reached = {0}
-    for g in range(len(table)):
-        if g not in reached:
-            generators.append(g)
-            reached = _subgroup(table, generators)
-    return generators
+def _order(table: Table, g: int) -> int:
+    """The least n > 0 for which g^n is the identity."""
+    power, n = g, 1
+    while power:
+        power, n = table[power][g], n + 1
+    return n
 
 
-def _subgroup(table: Table, generators: Sequence[int]) -> set[int]:
+def _subgroup(table: Table, generators: Iterable[int]) -> set[int]:
     return {0, *generated(generators, lambda g, h: table[g][h])}
 
 
-def _invariant_factors(prime_powers: Sequence[int]) -> list[int]:
-    """Cyclic factors, each dividing the next, from the primary ones: [2, 2, 3] -> [2, 6]."""
-    from sympy import factorint
+def _invariant_factors(orders: list[int]) -> list[int]:
+    """Cyclic factors of an abelian group, each dividing the next, from the orders of its elements.
 
-    by_prime: dict[int, list[int]] = {}
-    for q in sorted(prime_powers, reverse=True):
-        by_prime.setdefault(min(factorint(q)), []).append(q)
-    factors = itertools.zip_longest(*by_prime.values(), fillvalue=1)
-    return sorted(prod(column) for column in factors)
+    The elements of p-power order up to p^k number p^(sum of min(k, m) over the cyclic factors
+    C_(p^m)), so the exponents grow from k - 1 to k by the number of factors with m >= k.
+
+    >>> _invariant_factors([1, 2, 3, 6, 2, 2, 6, 6, 3, 6, 6, 6])
+    [2, 6]
+    """
+    counts, size = Counter(orders), len(orders)
+    primes = [p for p in range(2, size + 1) if size % p == 0 and all(p % d for d in range(2, p))]
+    by_prime = []
+    for p in primes:
+        factors: list[int] = []
+        power, before = p, 1
+        while size % power == 0 and (now := sum(n for q, n in counts.items() if power % q == 0)):
+            several = _exponent(now // before, p)
+            factors[:several] = [power] * several
+            power, before = power * p, now
+        by_prime.append(factors)
+    return sorted(prod(column) for column in itertools.zip_longest(*by_prime, fillvalue=1)) or [1]
 
 
-def _without_central_involution(table: Table) -> Table | None:
+def _exponent(power: int, p: int) -> int:
+    """The k of p^k."""
+    return 0 if power == 1 else 1 + _exponent(power // p, p)
+
+
+def _is_dihedral(table: Table, orders: list[int]) -> bool:
+    """Whether an element r of half the order has a reflection s beside it, with s r s = r^-1."""
+    half = len(table) // 2
+    for r in (r for r, order in enumerate(orders) if order == half > 2):
+        turns = _subgroup(table, [r])
+        s = next(g for g in range(len(table)) if g not in turns)
+        return orders[s] == 2 and table[table[s][r]][s] == table[r].index(0)
+    return False
+
+
+def _without_central_involution(table: Table, centre: list[int]) -> Table | None:
     """The table of H where the group is H x C2, or None where it is no such product.
 
     C2 = {1, z} is a factor iff some map to C2 sends the central involution z to -1, that is iff
@@ -77,9 +101,8 @@ def _without_central_involution(table: Table) -> Table | None:
     """
     elements = range(len(table))
     squares = _subgroup(table, [table[g][g] for g in elements])
-    for z in elements:
-        central = all(table[z][g] == table[g][z] for g in elements)
-        if z in squares or table[z][z] != 0 or not central:
+    for z in centre:
+        if z in squares or table[z][z] != 0:
             continue
         cosets = [min(g, table[g][z]) for g in elements]
         first = sorted(set(cosets))
