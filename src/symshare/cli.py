@@ -175,7 +175,7 @@ def reproduce_command(
         format: of the figures: svg, pdf or png.
         out: folder for runs, results.json, results.md and figures, below the budget's name.
     """
-    from symshare.terminal import StudyNarrator, print_studies
+    from symshare.reproduce.terminal import StudyNarrator, print_studies
 
     if list:
         print_studies()
