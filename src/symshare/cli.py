@@ -2,9 +2,9 @@
 
 import json as json_lines
 import os
-import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 from symshare.bench.config import LayerConfig, SinkhornConfig, StepConfig, figure_path
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
         def error(self, message: str, ex: Exception | None = None) -> NoReturn:
             command = getattr(ex, "subcommand_parser", None) or self
             help = f"see {command.prog.replace(' [options]', '')} --help"
-            print(f"symshare: error: {_one_line(message)}; {help}", file=sys.stderr)
+            print(f"symshare: error: {' '.join(message.split())}; {help}", file=sys.stderr)
             sys.exit(2)
 
     benches: dict[str, Any] = {
@@ -53,17 +53,15 @@ def main(arguments: list[str] | None = None) -> None:
                 "bench": benches,
                 "reproduce": reproduce_command,
             },
-            args=arguments,
+            args=_bracketed(sys.argv[1:] if arguments is None else arguments),
             parser_class=Parser,
             prog="symshare",
             version=version("symshare"),
             description="Find the symmetries of labelled images, and networks that use them.",
             allow_abbrev=False,
         )
-    except KeyboardInterrupt:
-        bench = (sys.argv[1:] if arguments is None else arguments)[:1] == ["bench"]
-        goes_on = "" if bench else " The same command goes on where this one stopped."
-        print(f"\nInterrupted.{goes_on}", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print("\nInterrupted.", *interrupt.args, file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read the output has seen enough.
@@ -73,28 +71,34 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(2)
 
 
-def _one_line(message: str) -> str:
-    """An error of jsonargparse in the words of our own.
+def _bracketed(words: list[str]) -> list[str]:
+    """The words with a list of one value put into brackets, as the parser asks for.
 
-    >>> _one_line('''Parser key "optim.steps":
-    ...   Expected a <class 'int'>. Got value: abc''')
-    'optim.steps: expected int, got abc'
+    >>> _bracketed(["--periodic", "W", "--model.elements=rot90", "--seed", "1"])
+    ['--periodic', '[W]', '--model.elements=[rot90]', '--seed', '1']
     """
-    said = " ".join(message.split())
-    for pattern, words in _WORDS.items():
-        said = re.sub(pattern, words, said)
-    return said
+    done = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=")
+        if before in _LISTS and not word.startswith(("[", "-")):
+            word = f"[{word}]"
+        elif option in _LISTS and equals and not value.startswith("["):
+            word = f"{option}=[{value}]"
+        done.append(word)
+    return done
 
 
-_WORDS = {
-    r"<class '(\w+)'>": r"\1",
-    r"\bNoneType\b": "null",
-    r'Parser key "([\w.]+)":': r"\1:",
-    r"Does not validate .* Subtypes: \[(\w+), (\w+)\] .* Given value: ": r"expected \1 or \2, got ",
-    r"Expected a typing\.Literal\[(.*)\]\. Got value: ": r"expected one of \1, got ",
-    r"Expected an? (.*)\. Got value: ": r"expected \1, got ",
-}
-"""What jsonargparse says, and what we say."""
+_LISTS = ("--periodic", "--model.elements")
+"""Options that take several values."""
+
+
+@contextmanager
+def _resumable() -> Generator[None]:
+    """Where an interrupt leaves files from which the same command goes on, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt("The same command goes on where this one stopped.") from interrupt
 
 
 def discover_command(
@@ -115,14 +119,15 @@ def discover_command(
         budget: quick (a short comparison of networks), standard, or thorough.
         seed: of everything random but the test part.
         out: folder for all files; by default one below runs/, named after the call.
-        periodic: axes along which images wrap around, as in '[W]'.
+        periodic: axes along which images wrap around, as in W or H,W.
         data: where the source lies.
     """
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator
 
     config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
-    discover_source(config, out, Narrator())
+    with _resumable():
+        discover_source(config, out, Narrator())
 
 
 def fit_command(
@@ -145,7 +150,8 @@ def fit_command(
     from symshare.terminal import print_result
 
     config = FitConfig(data, model, optim, seed)
-    print_result(run(config, config.folder(out), progress=True))
+    with _resumable():
+        print_result(run(config, config.folder(out), progress=True))
 
 
 def reproduce_command(
@@ -185,7 +191,9 @@ def reproduce_command(
     from symshare.reproduce.runner import Settings, reproduce
 
     settings = Settings(budget, seeds, tiers, processes, change, data.root, out, format)
-    if reproduce(what, settings, StudyNarrator()).failures:
+    with _resumable():
+        outcome = reproduce(what, settings, StudyNarrator())
+    if outcome.failures:
         sys.exit(1)
 
 
