@@ -3,7 +3,7 @@
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from symshare.discovery.config import DiscoveryConfig
@@ -59,7 +59,7 @@ class TrainedNetwork:
 
     name: NetworkName
     result: ResultRecord
-    measure: Mapping[str, float] = field(default_factory=dict)
+    measure: Mapping[str, float]
 
 
 def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> VerdictRecord:

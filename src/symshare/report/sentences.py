@@ -82,7 +82,7 @@ def count(number: int) -> str:
 def duration(seconds: float) -> str:
     r"""Seconds, in minutes where there are many.
 
-    >>> duration(12.34), duration(250)
+    >>> duration(12.34), duration(250.0)
     ('12.3\xa0s', '4\xa0min 10\xa0s')
     """
     if seconds < 100:
