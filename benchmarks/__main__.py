@@ -16,7 +16,6 @@ def main(arguments: list[str] | None = None) -> None:
         "python -m benchmarks",
         "Measure what the projection, a layer and a training step cost.",
         arguments,
-        resumes=False,
     )
 
 

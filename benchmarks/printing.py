@@ -1,8 +1,4 @@
-"""The numbers of a bench as tables on the terminal.
-
-Apart from `symshare.terminal`, which imports the training code: that takes seconds, and a bench
-needs none of it.
-"""
+"""The numbers of a bench as tables on the terminal."""
 
 from collections.abc import Iterable, Mapping
 

@@ -4,7 +4,7 @@ import sys
 
 from experiments.budgets import BudgetName
 from experiments.settings import PictureFormat, StudyData, Tier
-from symshare.cli import run_commands
+from symshare.cli import resumable, run_commands
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -54,7 +54,9 @@ def experiments_command(
     from experiments.runner import Settings, run_studies
 
     settings = Settings(budget, seeds, tiers, processes, change, data.root, out, format)
-    if run_studies(what, settings, Narrator()).failures:
+    with resumable():
+        outcome = run_studies(what, settings, Narrator())
+    if outcome.failures:
         sys.exit(1)
 
 

@@ -218,8 +218,10 @@ def _write_training(
             )
             writer.writerow([epoch, 50 * epoch + 49, "", "", 0.5, value, ""])
     result = {
-        "model": model,
+        "model": "gcnn" if model == "found" else model,
         "seed": seed,
+        "val_loss": 0.5,
+        "val_accuracy": accuracy,
         "test_accuracy": accuracy,
         "test_loss": 0.4321,
         "parameters": 410890 + 1280 * (model == "cnn"),
@@ -264,7 +266,7 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
         spread = sum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1)
         accuracy[model] = {
             "mean": mean,
-            "std": math.sqrt(spread),
+            "std": math.sqrt(spread) if len(values) > 1 else None,
             "n": len(values),
             "values": values,
             "parameters": 410890 + 1280 * (model == "cnn"),
@@ -310,7 +312,7 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
         "accuracy": accuracy,
         "seconds": {"propose": 1.213, "judge": 41.72, "fit": 182.1, "total": 226.33},
         "seeds": {"judge": [0, 1, 2], "fit": [0, 1, 2]},
-        "versions": {"python": "3.11.7", "torch": "2.13.0+cpu", "symshare": "0.1.0"},
+        "versions": {"python": "3.11.7", "torch": "2.13.0+cpu"},
         "commands": [
             "symshare discover digits --transform quarter --seed 0 --out runs/digits-quarter"
         ],

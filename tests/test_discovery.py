@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import replace
 
+import jsonschema
 import numpy as np
 import pytest
 import torch
@@ -23,6 +24,7 @@ from symshare.discovery.wording import caveats
 from symshare.fit.train import Trained
 from symshare.judge import decide
 from symshare.propose import propose
+from symshare.records import NETWORKS, Seeds, VerdictRecord
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,13 +60,13 @@ def test_finds_the_group_of_arrays_and_writes_the_evidence(whole):
     assert (found.verdict, found.group) == ("group", "C4")
     assert set(found.found) == {"rot90", "rot180", "rot270"}
     assert found.action.name == "C4"
-    record = json.loads((found.out / "verdict.json").read_text())
+    record = VerdictRecord.read(found.out / "verdict.json")
     assert record == found.record
-    assert record["schema"] == 1
-    assert {e["name"] for e in record["elements"]} >= set(groups.dihedral(4).names[1:])
-    assert all(record["accuracy"][model]["n"] == 2 for model in ("cnn", "found", "gated"))
-    assert record["seeds"] == {"judge": [0], "fit": [0, 1]}
-    measures = {e["name"]: e["measure"] for e in record["elements"]}
+    jsonschema.validate(json.loads(record.to_json()), VerdictRecord.json_schema())
+    assert {e.name for e in record.elements} >= set(groups.dihedral(4).names[1:])
+    assert all(record.accuracy[model].n == 2 for model in ("cnn", "found", "gated"))
+    assert record.seeds == Seeds(judge=(0,), fit=(0, 1))
+    measures = {e.name: e.measure for e in record.elements}
     assert all(0 <= measures[name] <= 1 for name in groups.dihedral(4).names[1:])
     assert "C4" in found.report.read_text()
     runs = sorted(path.name for path in (found.out / "runs").iterdir())
@@ -72,9 +74,15 @@ def test_finds_the_group_of_arrays_and_writes_the_evidence(whole):
 
 
 def test_a_second_call_computes_nothing(turned, whole):
-    start = time.perf_counter()
+    def written():
+        anew = ("verdict.json", "report.html", "examples.safetensors")
+        files = [path for path in whole.out.rglob("*") if path.is_file() and path.name not in anew]
+        return {path: path.stat().st_mtime_ns for path in files}
+
+    before = written()
     assert symshare.discover(*turned, out=whole.out).record == whole.record
-    assert time.perf_counter() - start < 3
+    assert written() == before
+    assert len(before) > 8
 
 
 @pytest.mark.parametrize("step", ["propose_candidates", "gather_evidence", "fit_splits"])
@@ -87,8 +95,8 @@ def test_goes_on_after_a_power_cut(turned, whole, tmp_path, monkeypatch, step):
         with pytest.raises(RuntimeError, match="power cut"):
             symshare.discover(*turned, out=tmp_path / "cut")
     resumed = symshare.discover(*turned, out=tmp_path / "cut")
-    assert resumed.record["elements"] == whole.record["elements"]
-    assert resumed.record["accuracy"] == whole.record["accuracy"]
+    assert resumed.record.elements == whole.record.elements
+    assert resumed.record.accuracy == whole.record.accuracy
 
 
 def test_the_verdict_is_written_before_the_networks_are_compared(turned, tmp_path, monkeypatch):
@@ -98,8 +106,8 @@ def test_the_verdict_is_written_before_the_networks_are_compared(turned, tmp_pat
     monkeypatch.setattr("symshare.discovery.run.fit_splits", cut)
     with pytest.raises(RuntimeError, match="power cut"):
         symshare.discover(*turned, out=tmp_path / "run")
-    record = json.loads((tmp_path / "run/verdict.json").read_text())
-    assert (record["group"], record["accuracy"]["cnn"]) == ("C4", None)
+    record = VerdictRecord.read(tmp_path / "run/verdict.json")
+    assert (record.group, record.accuracy["cnn"]) == ("C4", None)
 
 
 def test_judges_the_users_candidates(turned, tmp_path):
@@ -110,9 +118,9 @@ def test_judges_the_users_candidates(turned, tmp_path):
         torch.stack([torch.arange(64), corner]), (8, 8), ["id", "swap"]
     )
     found = symshare.discover(images, labels, candidates=extra, out=tmp_path / "run")
-    element = next(e for e in found.record["elements"] if e["name"] == "swap")
-    assert element["source"] == "user"
-    assert element["kernel_permutation"] is None
+    element = next(e for e in found.record.elements if e.name == "swap")
+    assert element.source == "user"
+    assert element.kernel_permutation is None
 
 
 def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
@@ -124,8 +132,8 @@ def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
         signal_[i, 0, 0, (torch.tensor([0, 1 + 3 * label]) + start) % 12] = 1.0
     noise = 0.1 * torch.rand(signal_.shape, generator=generator)
     found = symshare.discover(signal_ + noise, labels, periodic=("W",), out=tmp_path / "run")
-    assert found.record["accuracy"] == dict.fromkeys(("cnn", "found", "gated", "sinkhorn"))
-    assert any("at least 7 pixels" in caveat for caveat in found.record["caveats"])
+    assert found.record.accuracy == dict.fromkeys(NETWORKS)
+    assert any("at least 7 pixels" in caveat for caveat in found.record.caveats)
     assert found.verdict == "group"
     assert len(found.found) == 23
 
@@ -177,8 +185,8 @@ def test_an_interrupt_at_the_terminal_resumes(tmp_path):
     assert process.returncode == 130, errors
     assert "goes on where" in errors
     subprocess.run(command, env=environment, check=True)
-    record = json.loads((tmp_path / "run/verdict.json").read_text())
-    assert (record["verdict"], record["group"], record["found"]) == ("group", "C2", ["flipW"])
+    record = VerdictRecord.read(tmp_path / "run/verdict.json")
+    assert (record.verdict, record.group, record.found) == ("group", "C2", ("flipW",))
 
 
 def test_what_the_label_tolerates_is_not_called_a_symmetry(tmp_path):
@@ -191,12 +199,12 @@ def test_what_the_label_tolerates_is_not_called_a_symmetry(tmp_path):
     images[labels == 0, :, 6:9] += 1
     found = symshare.discover(images, labels, out=tmp_path / "run")
     assert (found.verdict, found.found) == ("none", ())
-    statuses = {e["name"]: e["status"] for e in found.record["elements"]}
+    statuses = {e.name: e.status for e in found.record.elements}
     # The network reads the columns and does not mind an upside-down image; the data has none.
     assert statuses["flipH"] == "tolerated"
-    assert any("flipH" in caveat for caveat in found.record["caveats"])
-    assert found.record["accuracy"]["found"] is None
-    assert found.record["accuracy"]["cnn"]["n"] == 2
+    assert any("flipH" in caveat for caveat in found.record.caveats)
+    assert found.record.accuracy["found"] is None
+    assert found.record.accuracy["cnn"].n == 2
 
 
 @pytest.mark.parametrize(
@@ -216,7 +224,7 @@ def test_a_damaged_file_is_named(turned, whole, tmp_path, name):
         symshare.discover(*turned, out=tmp_path / "run")
     path.unlink()
     resumed = symshare.discover(*turned, out=tmp_path / "run")
-    assert resumed.record["elements"] == whole.record["elements"]
+    assert resumed.record.elements == whole.record.elements
 
 
 def test_neither_proposing_nor_judging_reads_the_test_part(turned, whole, tmp_path):
@@ -253,10 +261,10 @@ def test_takes_numbers_and_names_of_numpy(turned, tmp_path):
         candidates=groups.rotations(4),
         out=tmp_path / "run",
     )
-    assert found.record["classes"] == ["0", "1", "2", "3"]
-    assert found.record["commands"] == [
-        "symshare.discover(images, labels, classes=classes, candidates=candidates, seed=1)"
-    ]
+    assert found.record.classes == ("0", "1", "2", "3")
+    assert found.record.commands == (
+        "symshare.discover(images, labels, classes=classes, candidates=candidates, seed=1)",
+    )
 
 
 def test_different_calls_have_different_folders(turned, monkeypatch, tmp_path):

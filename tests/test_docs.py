@@ -10,10 +10,8 @@ import torch
 from jsonargparse import capture_parser
 
 from symshare import cli
-from symshare.discovery.config import DiscoveryConfig
-from symshare.discovery.record import Judged, verdict_record
 from symshare.fit.train import MetricsTable
-from symshare.judge import Evidence, decide, thresholds
+from symshare.judge import Evidence, thresholds
 from symshare.propose import Candidates, propose
 
 ROOT = Path(__file__).parent.parent
@@ -74,19 +72,6 @@ def question(candidates):
     )
 
 
-@pytest.fixture(scope="module")
-def record(candidates, question):
-    run = {"seed": 0, "seconds": 1.0, "test_accuracy": 0.9, "measure": {}}
-    run |= {"parameters": 5, "representation_parameters": 1}
-    models = ("cnn", "found", "gated", "sinkhorn")
-    config = DiscoveryConfig("digits")
-    verdict = decide(question, candidates.action(), candidates.residuals)
-    judged = Judged(
-        config, config.command(), ("0", "1"), candidates, verdict, models, notes=[], seconds={}
-    )
-    return verdict_record(judged, {name: [run] for name in models})
-
-
 def test_the_version_has_a_heading_in_the_changelog():
     version = tomllib.loads(text("pyproject.toml"))["project"]["version"]
     assert re.search(
@@ -124,14 +109,6 @@ def test_make_targets_exist():
 def test_links_lead_somewhere(name):
     for link in re.findall(r"\]\(([^)#]+)", text(name)):
         assert link.startswith("https://") or (ROOT / name).parent.joinpath(link).exists(), link
-
-
-def test_the_verdict_is_documented(tables, record):
-    assert set(tables["verdict.json"]) == set(record)
-    assert all(set(element) == set(tables["elements"]) for element in record["elements"])
-    assert set(record["power"]) == set(tables["power"])
-    assert all(set(entry) == set(tables["accuracy"]) for entry in record["accuracy"].values())
-    assert set(record["versions"]) == set(tables["versions"])
 
 
 def test_the_candidates_are_documented(tables, candidates):

@@ -11,7 +11,7 @@ from symshare.fit.config import OptimConfig
 from symshare.judge import Evidence, gather
 from symshare.judge import decide as decide_with
 from symshare.judge.evidence import image_change
-from symshare.judge.statistics import holm_levels, lower_share, p_above, quantile
+from symshare.judge.statistics import holm_levels, lower_share, p_above, quantile, upper_share
 
 D4 = groups.dihedral(4)
 
@@ -253,10 +253,19 @@ def test_holm_by_hand():
     assert holm_levels([], 0.05) == []
 
 
-def test_wilson_by_its_defining_equation():
-    p = lower_share(30, 100, 0.05)
-    assert (0.3 - p) / (p * (1 - p) / 100) ** 0.5 == pytest.approx(quantile(0.05))
-    assert lower_share(0, 0, 0.05) == 0.0
+@pytest.mark.parametrize("level", [0.05, 0.05 / 48, 1e-9])
+@pytest.mark.parametrize(("successes", "trials"), [(1, 7), (30, 100), (7999, 8000)])
+def test_wilson_by_its_defining_equation(successes, trials, level):
+    share, z = successes / trials, quantile(level)
+    for bound, sign in ((lower_share, 1), (upper_share, -1)):
+        p = bound(successes, trials, level)
+        assert sign * (share - p) == pytest.approx(z * (p * (1 - p) / trials) ** 0.5)
+
+
+def test_wilson_at_the_ends():
+    assert (lower_share(0, 0, 0.05), upper_share(0, 0, 0.05)) == (0.0, 1.0)
+    assert (lower_share(0, 9, 0.05), upper_share(9, 9, 0.05)) == (0.0, 1.0)
+    assert lower_share(9, 9, 0.05) == pytest.approx(1 - upper_share(0, 9, 0.05))
 
 
 def test_p_value_without_spread():

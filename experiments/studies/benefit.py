@@ -18,6 +18,7 @@ import torch
 from symshare.files import write_atomically
 from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.fit.run import fit
+from symshare.records import ResultRecord
 from symshare.settings import NetworkConfig
 
 TURNS = ("rot90", "rot180", "rot270")
@@ -67,9 +68,11 @@ def main() -> None:
                 write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
 
 
-def row(law: str, limit: int, name: str, results: list[dict], steps: int, device: str) -> dict:
+def row(
+    law: str, limit: int, name: str, results: list[ResultRecord], steps: int, device: str
+) -> dict:
     """Accuracies of one model over its seeds."""
-    values = [result["test_accuracy"] for result in results]
+    values = [result.test_accuracy for result in results]
     return {
         "transform": law,
         "images": limit,
@@ -77,9 +80,9 @@ def row(law: str, limit: int, name: str, results: list[dict], steps: int, device
         "mean": statistics.fmean(values),
         "std": statistics.stdev(values) if len(values) > 1 else None,
         "values": values,
-        "parameters": results[0]["parameters"],
-        "representation_parameters": results[0]["representation_parameters"],
-        "seconds": round(statistics.fmean(result["seconds"] for result in results), 1),
+        "parameters": results[0].parameters,
+        "representation_parameters": results[0].representation_parameters,
+        "seconds": round(statistics.fmean(result.seconds for result in results), 1),
         "steps": steps,
         "device": device,
     }

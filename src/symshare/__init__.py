@@ -1,98 +1,34 @@
-"""Find the symmetries of labelled data, and build networks that share weights over them."""
+"""Find the symmetries of labelled data, and build networks that share weights over them.
 
+Public names are listed once, in `__init__.pyi`, which type checkers read. Here each is imported on
+first use, so that the command line answers without torch.
+"""
+
+import ast
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 __version__ = version("symshare")
 
 _HOMES = {
-    "symshare.convert": ("BakeReport", "bake", "export", "load_tensors"),
-    "symshare.discovery.run": ("Discovery", "discover"),
-    "symshare.layers": (
-        "GroupBatchNorm",
-        "GroupConv1d",
-        "GroupConv2d",
-        "GroupConv3d",
-        "GroupConvTranspose1d",
-        "GroupConvTranspose2d",
-        "GroupConvTranspose3d",
-        "GroupInstanceNorm",
-        "GroupLayerNorm",
-        "GroupLinear",
-        "GroupPool",
-        "LiftConv1d",
-        "LiftConv2d",
-        "LiftConv3d",
-        "LiftConvTranspose1d",
-        "LiftConvTranspose2d",
-        "LiftConvTranspose3d",
-    ),
-    "symshare.representations": (
-        "Birkhoff",
-        "Fixed",
-        "Gated",
-        "Kronecker",
-        "Measure",
-        "Representation",
-        "RowStochastic",
-        "Sinkhorn",
-        "Unconstrained",
-        "shared",
-    ),
-    "symshare.sinkhorn": ("marginal_error", "project"),
+    alias.name: statement.module or ""
+    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
+    if isinstance(statement, ast.ImportFrom)
+    for alias in statement.names
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+"""The module below this one that each public name comes from; none where it is one itself."""
 
-__all__ = [
-    "BakeReport",
-    "Birkhoff",
-    "Discovery",
-    "Fixed",
-    "Gated",
-    "GroupBatchNorm",
-    "GroupConv1d",
-    "GroupConv2d",
-    "GroupConv3d",
-    "GroupConvTranspose1d",
-    "GroupConvTranspose2d",
-    "GroupConvTranspose3d",
-    "GroupInstanceNorm",
-    "GroupLayerNorm",
-    "GroupLinear",
-    "GroupPool",
-    "Kronecker",
-    "LiftConv1d",
-    "LiftConv2d",
-    "LiftConv3d",
-    "LiftConvTranspose1d",
-    "LiftConvTranspose2d",
-    "LiftConvTranspose3d",
-    "Measure",
-    "Representation",
-    "RowStochastic",
-    "Sinkhorn",
-    "Unconstrained",
-    "__version__",
-    "bake",
-    "discover",
-    "export",
-    "groups",
-    "layers",
-    "load_tensors",
-    "marginal_error",
-    "project",
-    "shared",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use, so that the command line answers without torch."""
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    if name in ("groups", "layers"):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'symshare' has no attribute {name!r}")
+    if not _HOMES[name]:
         return import_module(f"symshare.{name}")
-    raise AttributeError(f"module 'symshare' has no attribute {name!r}")
+    return getattr(import_module(f"symshare.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

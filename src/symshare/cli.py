@@ -1,16 +1,16 @@
 """The commands. Everything heavy is imported when a command runs, not before."""
 
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.settings import NetworkConfig
 
-__all__ = ["main", "run_commands"]
+__all__ = ["main", "resumable", "run_commands"]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -28,8 +28,6 @@ def run_commands(
     prog: str,
     description: str,
     arguments: list[str] | None = None,
-    *,
-    resumes: bool = True,
 ) -> None:
     """Parse a command line and call what it names; the parameters of a function are its options.
 
@@ -38,7 +36,6 @@ def run_commands(
         prog: how the program is called.
         description: what it does, for `--help`.
         arguments: of the command line; by default those of this process.
-        resumes: whether the same command goes on after an interrupt.
 
     Raises:
         SystemExit: with code 2 and one line where the input is at fault, 130 after an interrupt.
@@ -61,22 +58,21 @@ def run_commands(
         def error(self, message: str, ex: Exception | None = None) -> NoReturn:
             command = getattr(ex, "subcommand_parser", None) or self
             help = f"see {command.prog.replace(' [options]', '')} --help"
-            print(f"{prog}: error: {_one_line(message)}; {help}", file=sys.stderr)
+            print(f"{prog}: error: {' '.join(message.split())}; {help}", file=sys.stderr)
             sys.exit(2)
 
     try:
         auto_cli(
             dict(commands) if isinstance(commands, Mapping) else commands,
-            args=arguments,
+            args=_bracketed(sys.argv[1:] if arguments is None else arguments),
             parser_class=Parser,
             prog=prog,
             version=version("symshare"),
             description=description,
             allow_abbrev=False,
         )
-    except KeyboardInterrupt:
-        goes_on = " The same command goes on where this one stopped." if resumes else ""
-        print(f"\nInterrupted.{goes_on}", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print("\nInterrupted.", *interrupt.args, file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read the output has seen enough.
@@ -86,28 +82,34 @@ def run_commands(
         sys.exit(2)
 
 
-def _one_line(message: str) -> str:
-    """An error of jsonargparse in the words of our own.
+def _bracketed(words: list[str]) -> list[str]:
+    """The words with a list of one value put into brackets, as the parser asks for.
 
-    >>> _one_line('''Parser key "optim.steps":
-    ...   Expected a <class 'int'>. Got value: abc''')
-    'optim.steps: expected int, got abc'
+    >>> _bracketed(["--periodic", "W", "--tiers=A", "--seed", "1"])
+    ['--periodic', '[W]', '--tiers=[A]', '--seed', '1']
     """
-    said = " ".join(message.split())
-    for pattern, words in _WORDS.items():
-        said = re.sub(pattern, words, said)
-    return said
+    done = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=")
+        if before in _LISTS and not word.startswith(("[", "-")):
+            word = f"[{word}]"
+        elif option in _LISTS and equals and not value.startswith("["):
+            word = f"{option}=[{value}]"
+        done.append(word)
+    return done
 
 
-_WORDS = {
-    r"<class '(\w+)'>": r"\1",
-    r"\bNoneType\b": "null",
-    r'Parser key "([\w.]+)":': r"\1:",
-    r"Does not validate .* Subtypes: \[(\w+), (\w+)\] .* Given value: ": r"expected \1 or \2, got ",
-    r"Expected a typing\.Literal\[(.*)\]\. Got value: ": r"expected one of \1, got ",
-    r"Expected an? (.*)\. Got value: ": r"expected \1, got ",
-}
-"""What jsonargparse says, and what we say."""
+_LISTS = ("--periodic", "--tiers", "--change")
+"""Options that take several values."""
+
+
+@contextmanager
+def resumable() -> Generator[None]:
+    """Where an interrupt leaves files from which the same command goes on, and says so."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt("The same command goes on where this one stopped.") from interrupt
 
 
 def discover_command(
@@ -128,14 +130,15 @@ def discover_command(
         budget: quick (a short comparison of networks), standard, or thorough.
         seed: of everything random but the test part.
         out: folder for all files; by default one below runs/, named after the call.
-        periodic: axes along which images wrap around, as in '[W]'.
+        periodic: axes along which images wrap around, as in W or H,W.
         data: where the source lies.
     """
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator
 
     config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
-    discover_source(config, out, Narrator())
+    with resumable():
+        discover_source(config, out, Narrator())
 
 
 def fit_command(
@@ -158,4 +161,5 @@ def fit_command(
     from symshare.terminal import print_result
 
     config = FitConfig(data, model, optim, seed)
-    print_result(run(config, config.folder(out), progress=True))
+    with resumable():
+        print_result(run(config, config.folder(out), progress=True))

@@ -6,6 +6,7 @@ from symshare.groups import LatticeMap
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
+from symshare.records import NetworkName
 from symshare.settings import NetworkConfig
 
 __all__ = ["kernel_elements", "plan_networks"]
@@ -13,7 +14,7 @@ __all__ = ["kernel_elements", "plan_networks"]
 
 def plan_networks(
     verdict: Verdict, candidates: Candidates, data: LabelledImages
-) -> tuple[dict[str, NetworkConfig], list[str]]:
+) -> tuple[dict[NetworkName, NetworkConfig], list[str]]:
     """Networks to compare, and notes on those that cannot be."""
     height, width = data.images.shape[2:]
     if min(height, width) < SMALL.smallest:
@@ -29,7 +30,7 @@ def plan_networks(
         kept = {j.name: j.kept_share_min for j in verdict.judgements}
         members = (max(verdict.partial, key=kept.__getitem__),)
     found = kernel_elements(candidates, members)
-    plan = {"cnn": NetworkConfig(width=width_cnn)}
+    plan: dict[NetworkName, NetworkConfig] = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
     if found:
         plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn)

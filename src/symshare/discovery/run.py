@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,16 +15,18 @@ from torch import Tensor
 
 from symshare.data import LabelledImages, Splits, load, split, transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
+from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
-from symshare.discovery.record import Judged, verdict_record
+from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
-from symshare.files import claim, open_tensors, write_atomically
+from symshare.files import claim, open_tensors
 from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
 from symshare.judge import decide
 from symshare.models import MNIST
+from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
 
@@ -35,9 +38,6 @@ GATE_LEARNING_RATE, GATE_WEIGHT = 0.3, 5e-3
 LARGE_IMAGES = 2
 """Times the steps that images from 21 pixels a side get: their network is deeper and slower."""
 
-Tell = Callable[[str, Any], None]
-"""Called as `tell(step, value)` whenever something is known."""
-
 
 @dataclass(frozen=True)
 class Discovery:
@@ -47,16 +47,16 @@ class Discovery:
         verdict: group, partial, approximate, none or undecided.
         group: name of the group, such as "C4"; None where there is none.
         found: names of the symmetric elements, the identity left out.
-        record: content of `verdict.json`: every candidate, the power gate, accuracies.
+        record: what `verdict.json` holds: every candidate, the power gate, accuracies.
         out: the folder with all files.
         report: the HTML page.
         action: the found elements as a `GroupAction` on the images' grid.
     """
 
-    verdict: str
+    verdict: Word
     group: str | None
     found: tuple[str, ...]
-    record: dict[str, Any]
+    record: VerdictRecord
     out: Path
     report: Path
     action: GroupAction
@@ -101,12 +101,14 @@ def discover(
     handed = {"classes": classes, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(_split, data)
-    return _discover(config, command, parts, candidates, out, tell=lambda step, value: None)
+    return _discover(config, command, parts, candidates, out, Observer())
 
 
-def discover_source(config: DiscoveryConfig, out: Path | str | None, tell: Tell) -> Discovery:
+def discover_source(
+    config: DiscoveryConfig, out: Path | str | None, observer: Observer
+) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    return _discover(config, config.command(), partial(_load, config), None, out, tell)
+    return _discover(config, config.command(), partial(_load, config), None, out, observer)
 
 
 def _split(data: LabelledImages, seed: int) -> Splits:
@@ -124,7 +126,7 @@ def _discover(
     parts: Callable[[int], Splits],
     extra: GroupAction | None,
     out: Path | str | None,
-    tell: Tell,
+    observer: Observer,
 ) -> Discovery:
     law = transform(config.transform)
     splits = parts(config.seed)
@@ -132,14 +134,20 @@ def _discover(
         raise ValueError("discover: images of one pixel have no transformations to judge")
     law(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     folder = _claim(config, splits, extra, out)
-    tell("start", (config, splits, folder))
+    _, channels, height, width = splits.train.images.shape
+    observer.started(
+        config,
+        (len(splits.train), len(splits.validation), len(splits.test)),
+        (channels, height, width),
+        len(splits.train.classes),
+        folder,
+    )
 
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
-    seconds: dict[str, float] = {}
-    candidates, seconds["propose"] = propose_candidates(folder, config, pool, law, extra)
-    tell("propose", candidates)
+    candidates, propose_seconds = propose_candidates(folder, config, pool, law, extra)
+    observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
     action = candidates.action()
-    evidence, seconds["judge"] = gather_evidence(folder, config, pool, law, action)
+    evidence, judge_seconds = gather_evidence(folder, config, pool, law, action)
     verdict = decide(evidence, action, candidates.residuals)
     write_examples(folder, splits.validation, law, config.seed)
     plan, notes = plan_networks(verdict, candidates, splits.train)
@@ -149,21 +157,29 @@ def _discover(
             "run, not which is better. --budget standard or thorough compares them."
         )
     judged = Judged(
-        config, command, splits.train.classes, candidates, verdict, tuple(plan), notes, seconds
+        config=config,
+        command=command,
+        classes=splits.train.classes,
+        candidates=candidates,
+        verdict=verdict,
+        planned=tuple(plan),
+        notes=notes,
+        propose_seconds=propose_seconds,
+        judge_seconds=judge_seconds,
     )
-    record = _publish(folder, judged, {})
-    tell("judge", verdict)
+    record = _publish(folder, judged, [])
+    observer.judged(record)
 
-    runs: dict[str, list[dict[str, Any]]] = {}
+    trained: list[TrainedNetwork] = []
     for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
         seed_splits = splits if seed == config.seed else parts(seed)
         for name, model in plan.items():
             run = folder / "runs" / f"{name}-seed{seed}"
             fit_config = _fit_config(config, model, seed, splits)
             result = fit_splits(fit_config, seed_splits, law, run)
-            tell("fit", (name, seed, result))
-            runs.setdefault(name, []).append({**result, "measure": _measure(run)})
-            record = _publish(folder, judged, runs)
+            trained.append(TrainedNetwork(name, result, _measure(run)))
+            observer.trained(name, result)
+            record = _publish(folder, judged, trained)
     discovery = Discovery(
         verdict=verdict.word,
         group=verdict.group,
@@ -173,7 +189,7 @@ def _discover(
         report=write_report(folder),
         action=candidates.action(verdict.found),
     )
-    tell("done", discovery)
+    observer.finished(record, discovery.report)
     return discovery
 
 
@@ -186,12 +202,10 @@ def _claim(
     return folder
 
 
-def _publish(folder: Path, judged: Judged, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> VerdictRecord:
     """Write what is known so far to `verdict.json`: an interrupt loses nothing."""
-    record = verdict_record(judged, runs)
-    write_atomically(
-        folder / "verdict.json", json.dumps(record, indent=1, allow_nan=False).encode()
-    )
+    record = verdict_record(judged, trained)
+    record.write(folder / "verdict.json")
     return record
 
 

@@ -10,17 +10,18 @@ import torch
 from safetensors.torch import save
 
 from symshare.data import Splits, Transform, load, transform
-from symshare.files import claim, read_json, write_atomically
+from symshare.files import claim, write_atomically
 from symshare.fit.config import FitConfig
 from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
 from symshare.models import GroupNetwork, build_network, dictionary
+from symshare.records import ResultRecord
 from symshare.settings import READERS, NetworkConfig
 
 __all__ = ["fit", "fit_splits"]
 
 
-def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
+def fit(config: FitConfig, out: Path, *, progress: bool = False) -> ResultRecord:
     """Train one network and write its run directory; a finished run is not run again.
 
     An interrupted run continues from its last checkpoint and ends with the same numbers as one
@@ -33,7 +34,7 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
         progress: show a progress bar.
 
     Returns:
-        The content of `result.json`.
+        What `result.json` holds.
 
     Raises:
         ValueError: if `out` holds a run of another configuration, or data and model do not fit.
@@ -48,7 +49,7 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
 
 def fit_splits(
     config: FitConfig, splits: Splits, law: Transform, out: Path, *, progress: bool = False
-) -> dict:
+) -> ResultRecord:
     """As :func:`fit`, on data that is loaded already."""
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
@@ -58,7 +59,7 @@ def fit_splits(
     claim(out, config.to_dict(), splits.fingerprint)
     finished, tensors = out / "result.json", out / "representations.safetensors"
     if finished.exists() and tensors.exists():
-        return read_json(finished, "model", "test_accuracy", "parameters", "seconds")
+        return ResultRecord.read(finished)
     trained = train(
         network,
         splits.train,
@@ -76,17 +77,17 @@ def fit_splits(
             f"fit: training of {config.model.kind} diverged, its validation loss is "
             f"{learned['val_loss']}; use a smaller optim.lr or other optim.representation_lr"
         )
-    result = {
-        "model": config.model.kind,
-        "seed": config.seed,
+    result = ResultRecord(
+        model=config.model.kind,
+        seed=config.seed,
         **learned,
         **trained.test(splits.test, law),
-        "parameters": network.free_parameters(),
-        "representation_parameters": network.representation_parameters(),
-        "seconds": round(time.perf_counter() - start, 2),
-    }
+        parameters=network.free_parameters(),
+        representation_parameters=network.representation_parameters(),
+        seconds=round(time.perf_counter() - start, 2),
+    )
     write_atomically(tensors, _representations(network, config.model))
-    write_atomically(finished, json.dumps(result, indent=2, allow_nan=False).encode())
+    result.write(finished)
     return result
 
 

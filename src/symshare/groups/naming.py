@@ -22,6 +22,8 @@ def group_name(table: Table, cyclic: str = "C") -> str:
         'C2'
     """
     size, elements = len(table), range(len(table))
+    if size == 1:
+        return "C1"
     orders = [_order(table, g) for g in elements]
     centre = [z for z in elements if all(table[z][g] == table[g][z] for g in elements)]
     if len(centre) == size:
@@ -75,7 +77,7 @@ def _invariant_factors(orders: list[int]) -> list[int]:
             factors[:several] = [power] * several
             power, before = power * p, now
         by_prime.append(factors)
-    return sorted(prod(column) for column in itertools.zip_longest(*by_prime, fillvalue=1)) or [1]
+    return sorted(prod(column) for column in itertools.zip_longest(*by_prime, fillvalue=1))
 
 
 def _exponent(power: int, p: int) -> int:

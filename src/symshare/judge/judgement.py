@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 
@@ -17,48 +15,9 @@ from symshare.judge.statistics import (
     upper_share,
 )
 from symshare.judge.thresholds import ALPHA, CHANGE, DELTA, DELTA_APPROXIMATE, FLOOR, MOMENTS
+from symshare.records import Judgement, Status
 
-__all__ = ["Judgement", "Status", "judge_candidates"]
-
-Status = Literal["symmetric", "approximate", "tolerated", "broken", "undecided"]
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What the evidence says about one candidate g.
-
-    Attributes:
-        name: of the element.
-        excess_loss: mean of NLL(g x, y) - NLL(x, y) over held-out images, in nats; zero for a
-            symmetry, whatever the network.
-        interval: 95 % bounds of it that hold for all candidates together (Bonferroni).
-        p_symmetric: p value against "the excess is at least delta".
-        p_approximate: p value against "the excess is at least the looser bound".
-        p_broken: p value against "the excess is at most delta".
-        image_change: how unlike the data g makes the images, 1 for a random permutation.
-        residual: the same in units of what chance explains; None where it is not known.
-        status: symmetric, approximate, broken or undecided; or tolerated, where the excess is
-            that of a symmetry, but the images change: the network does not mind, and nothing
-            was shown about the data.
-        kept_share: share of held-out images that are classified right after g.
-        kept_share_by_class: the same for each class; None for a class without images.
-        kept_share_min: the smallest of them.
-        kept_share_min_lower: lower bound of the smallest share beyond guessing.
-    """
-
-    name: str
-    excess_loss: float
-    interval: tuple[float, float]
-    p_symmetric: float
-    p_approximate: float
-    p_broken: float
-    image_change: float
-    residual: float | None
-    status: Status
-    kept_share: float
-    kept_share_by_class: tuple[float | None, ...]
-    kept_share_min: float
-    kept_share_min_lower: float
+__all__ = ["judge_candidates"]
 
 
 def judge_candidates(

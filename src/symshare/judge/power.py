@@ -1,34 +1,11 @@
 """The power gate: could these networks have noticed a broken symmetry?"""
 
-from dataclasses import dataclass
-
 from symshare.judge.evidence import Evidence
 from symshare.judge.statistics import mean_and_error, quantile
 from symshare.judge.thresholds import ALPHA, DELTA_APPROXIMATE, GAIN
+from symshare.records import Power, RandomPermutation
 
-__all__ = ["Power", "measure_power"]
-
-
-@dataclass(frozen=True)
-class Power:
-    """Whether the networks could have noticed a broken symmetry.
-
-    Attributes:
-        passed: nothing is decided where this is False.
-        reasons: what failed.
-        accuracy, chance_accuracy: shares of held-out images.
-        loss, chance_loss, gain: mean losses in nats, and their difference.
-        random_permutations: excess loss and interval of each random permutation of the pixels.
-    """
-
-    passed: bool
-    reasons: tuple[str, ...]
-    accuracy: float
-    chance_accuracy: float
-    loss: float
-    chance_loss: float
-    gain: float
-    random_permutations: tuple[tuple[float, tuple[float, float]], ...]
+__all__ = ["measure_power"]
 
 
 def measure_power(evidence: Evidence) -> Power:
@@ -40,7 +17,7 @@ def measure_power(evidence: Evidence) -> Power:
     random = []
     for row in excess:
         mean, error = mean_and_error(row)
-        random.append((mean, (mean - z * error, mean + z * error)))
+        random.append(RandomPermutation(mean, (mean - z * error, mean + z * error)))
     scrambled, scrambled_error = mean_and_error(excess.mean(0))
     reasons = []
     # Written so that what is not a number fails.

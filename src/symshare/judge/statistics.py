@@ -78,9 +78,12 @@ def lower_share(successes: int, trials: int, level: float) -> float:
     >>> round(lower_share(50, 100, 0.05), 3)
     0.419
     """
+    from scipy.stats import binomtest
+
     if trials == 0:
         return 0.0
-    return max(0.0, _wilson(successes, trials, -quantile(level)))
+    test = binomtest(successes, trials, alternative="greater")
+    return float(test.proportion_ci(1 - level, "wilson").low)
 
 
 def upper_share(successes: int, trials: int, level: float) -> float:
@@ -89,13 +92,4 @@ def upper_share(successes: int, trials: int, level: float) -> float:
     >>> round(upper_share(50, 100, 0.05), 3)
     0.581
     """
-    if trials == 0:
-        return 1.0
-    return min(1.0, _wilson(successes, trials, quantile(level)))
-
-
-def _wilson(successes: int, trials: int, z: float) -> float:
-    p = successes / trials
-    centre = p + z * z / (2 * trials)
-    spread = z * math.sqrt(p * (1 - p) / trials + z * z / (4 * trials * trials))
-    return (centre + spread) / (1 + z * z / trials)
+    return 1 - lower_share(trials - successes, trials, level)

@@ -2,17 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from symshare.groups import GroupAction, generated
 from symshare.judge.evidence import Evidence
-from symshare.judge.judgement import Judgement, Status, judge_candidates
-from symshare.judge.power import Power, measure_power
+from symshare.judge.judgement import judge_candidates
+from symshare.judge.power import measure_power
 from symshare.judge.thresholds import ALPHA, DELTA, DELTA_APPROXIMATE, KEPT
+from symshare.records import Judgement, Power, Status, Word
 
 __all__ = ["Verdict", "decide"]
-
-Word = Literal["group", "partial", "approximate", "none", "undecided"]
 
 
 @dataclass(frozen=True)

@@ -52,14 +52,15 @@ def dictionary(config: NetworkConfig) -> Action:
     group = config.group
     if config.kind not in READERS["group"]:
         return groups.rotations(1)
-    if not isinstance(group, str):
-        return groups.dihedral(4).subset(group)
-    if group not in _NAMED:
+    if isinstance(group, str) and group in _NAMED:
+        return _NAMED[group]()
+    square, names = groups.dihedral(4), (group,) if isinstance(group, str) else group
+    if not set(names) <= set(square.names):
         raise ValueError(
-            f"network: group must be one of {', '.join(_NAMED)}, or names of symmetries of the "
-            f"square such as [rot90, rot180], got {group!r}"
+            f"network: group must be one of {', '.join(_NAMED)}, or symmetries of the square "
+            f"among {', '.join(square.names[1:])}, got {group!r}"
         )
-    return _NAMED[group]()
+    return square.subset(names)
 
 
 def build_network(

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from symshare.report.results import Run
-from symshare.report.sentences import Number
+from symshare.records import NetworkName
+from symshare.report.folder import Run
 
 __all__ = ["Axis", "Curve", "Curves", "accuracy_axis", "curves", "loss_axis"]
 
@@ -29,18 +29,18 @@ class Axis:
     True
     """
 
-    low: Number
-    high: Number
-    bend: Number | None = None
+    low: float
+    high: float
+    bend: float | None = None
     ticks: tuple[tuple[float, str], ...] = ()
 
-    def at(self, value: Number) -> float:
+    def at(self, value: float) -> float:
         """Position of `value` in percent, kept inside the chart."""
         low, high, here = self._bent(self.low), self._bent(self.high), self._bent(value)
         share = (here - low) / ((high - low) or 1.0)
         return round(MARGIN + (100 - 2 * MARGIN) * min(max(share, 0.0), 1.0), 2)
 
-    def _bent(self, value: Number) -> float:
+    def _bent(self, value: float) -> float:
         return value if self.bend is None else math.asinh(value / self.bend)
 
 
@@ -55,7 +55,7 @@ def _with_ticks(axis: Axis, candidates: Iterable[tuple[float, str]], apart: floa
     return Axis(axis.low, axis.high, axis.bend, tuple(sorted(ticks)))
 
 
-def loss_axis(values: Iterable[Number], delta: Number) -> Axis:
+def loss_axis(values: Iterable[float], delta: float) -> Axis:
     """The common axis of all excess losses, bent at delta.
 
     Args:
@@ -82,7 +82,7 @@ def _tick(value: float) -> str:
     return f"{value:g}".replace("-", "\N{MINUS SIGN}")
 
 
-def accuracy_axis(values: Iterable[Number]) -> Axis:
+def accuracy_axis(values: Iterable[float]) -> Axis:
     """A linear axis of accuracies, drawn in percent, around the given fractions."""
     drawn = list(values)
     low, high = min(drawn), max(drawn)
@@ -100,7 +100,7 @@ def accuracy_axis(values: Iterable[Number]) -> Axis:
 class Curve:
     """One run's validation accuracy: `path` holds "x,y x,y ..." with y counted downwards."""
 
-    model: str
+    model: NetworkName
     seed: int
     path: str
     last: float

@@ -1,28 +1,29 @@
 """What the trained networks learned, as panels of pictures: kernels, stacks, measures."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from symshare import groups
+from symshare.records import Element, NetworkName
 from symshare.report import pictures, sentences
-from symshare.report.results import Results, Run
+from symshare.report.folder import Folder, Run
 
-__all__ = ["KernelPanel", "StackPanel", "kernel_panels", "measure_rows", "stack_panels"]
+__all__ = ["KernelPanel", "Measures", "StackPanel", "kernel_panels", "measures", "stack_panels"]
 
 CHANNELS = 8
 ELEMENTS = 12
-WITH_STACK = ("found", "gated", "sinkhorn")
+WITH_STACK: tuple[NetworkName, ...] = ("found", "gated", "sinkhorn")
 
 
 @dataclass(frozen=True)
 class KernelPanel:
     """Kernels of one network's lifting layer; without rows, `why` says what is missing."""
 
-    model: str
+    model: NetworkName
     seed: int | None
     rows: list[tuple[str, pictures.Picture]]
     note: str
@@ -48,12 +49,30 @@ class StackPair:
 class StackPanel:
     """The pairs of one network's lifting layer; `exact` if every R[g] is a permutation."""
 
-    model: str
+    model: NetworkName
     seed: int
     pairs: list[StackPair]
     note: str
     exact: bool
     rendering: str
+
+
+@dataclass(frozen=True)
+class MeasureRow:
+    """The learned measure of one element: each seed's value and their mean."""
+
+    name: str
+    mean: float
+    values: list[float]
+    found: bool
+
+
+@dataclass(frozen=True)
+class Measures:
+    """The learned measure of every element, over seeds."""
+
+    rows: list[MeasureRow]
+    seeds: list[int]
 
 
 def _element_names(run: Run, count: int) -> list[str]:
@@ -70,14 +89,14 @@ def _which(run: Run, count: int) -> list[int]:
     return sorted(measure.float().argsort(descending=True, stable=True)[:ELEMENTS].tolist())
 
 
-def kernel_panels(results: Results) -> list[KernelPanel]:
+def kernel_panels(folder: Folder) -> list[KernelPanel]:
     """Learned kernels of the lifting layer, [elements x channels], for each network."""
     panels = []
     for model in WITH_STACK:
-        run = results.first(model)
+        run = folder.first(model)
         kernels = run.tensors.get("lift.kernels") if run else None
         if run is None or kernels is None:
-            why = sentences.missing_tensors(results.verdict, model)
+            why = sentences.missing_tensors(folder.verdict, model)
             panels.append(KernelPanel(model, None, [], "", why))
             continue
         out, count, inputs = kernels.shape[:3]
@@ -104,13 +123,13 @@ def _plane(kernels: Tensor) -> Tensor:
     return first.unsqueeze(2) if first.ndim == 3 else first.flatten(2, -2)
 
 
-def stack_panels(results: Results) -> list[StackPanel]:
+def stack_panels(folder: Folder) -> list[StackPanel]:
     """R of the lifting layer beside the nearest permutations, for each network that has one."""
     from symshare.analysis import nearest_permutation
 
     panels = []
     for model in reversed(WITH_STACK):
-        run = results.first(model)
+        run = folder.first(model)
         stack = run.tensors.get("lift.R") if run else None
         if run is None or stack is None:
             continue
@@ -129,7 +148,7 @@ def stack_panels(results: Results) -> list[StackPanel]:
                         permutation, f"permutation nearest to R of {names[index]}"
                     ),
                     mass=float(matrix.gather(1, indices.unsqueeze(1)).mean()),
-                    known=_known(results.verdict, indices.tolist()),
+                    known=_known(folder.verdict.elements, indices.tolist()),
                 )
             )
         size = stack.shape[-1]
@@ -149,7 +168,7 @@ def stack_panels(results: Results) -> list[StackPanel]:
     return panels
 
 
-def _known(verdict: dict[str, Any], indices: list[int]) -> str | None:
+def _known(elements: Sequence[Element], indices: list[int]) -> str | None:
     """The candidate whose kernel map this permutation is, if there is one."""
     if indices == list(range(len(indices))):
         return "id"
@@ -161,32 +180,32 @@ def _known(verdict: dict[str, Any], indices: list[int]) -> str | None:
     if indices not in here:
         return None
     # The record shows what candidates do to kernels of 3 x 3.
-    recorded = square.permutation(3)[here.index(indices)].tolist()
-    names = (e["name"] for e in verdict["elements"] if e["kernel_permutation"] == recorded)
+    recorded = tuple(square.permutation(3)[here.index(indices)].tolist())
+    names = (e.name for e in elements if e.kernel_permutation == recorded)
     return next(names, None)
 
 
-def measure_rows(results: Results) -> dict[str, Any] | None:
+def measures(folder: Folder) -> Measures | None:
     """The learned measure of every element: each seed's value and their mean.
 
     Returns:
         None if no run has learned one.
     """
-    runs = [run for run in results.runs if run.model == "gated" and "measure" in run.tensors]
+    runs = [run for run in folder.runs if run.model == "gated" and "measure" in run.tensors]
     if not runs:
         return None
     names = _element_names(runs[0], len(runs[0].tensors["measure"]))
     values = torch.stack(
         [r.tensors["measure"].float() for r in runs if len(r.tensors["measure"]) == len(names)]
     )
-    found = set(results.verdict["found"])
+    found = folder.verdict.found
     rows = [
-        {
-            "name": name,
-            "mean": float(values[:, index].mean()),
-            "values": values[:, index].tolist(),
-            "found": name in found or index == 0,
-        }
+        MeasureRow(
+            name=name,
+            mean=float(values[:, index].mean()),
+            values=values[:, index].tolist(),
+            found=name in found or index == 0,
+        )
         for index, name in enumerate(names)
     ]
-    return {"rows": rows, "seeds": [run.seed for run in runs]}
+    return Measures(rows, [run.seed for run in runs])

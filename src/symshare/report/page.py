@@ -1,15 +1,17 @@
 """Put a run directory on one page."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from symshare.files import write_atomically
+from symshare.records import NETWORKS, Accuracy, NetworkName, VerdictRecord
 from symshare.report import candidates, charts, networks, sentences
-from symshare.report.results import MODELS, Results, Run, read
+from symshare.report.folder import Folder, Run, read
 
 __all__ = ["write_report"]
 
-LABELS = {
+LABELS: dict[NetworkName, tuple[str, str]] = {
     "cnn": ("Plain CNN", "no symmetry built in"),
     "found": ("Found", "G-CNN with the elements that were found"),
     "gated": ("Gated", "every candidate that acts on kernels, a learned measure picks among them"),
@@ -32,14 +34,14 @@ def write_report(run_dir: Path) -> Path:
 
     Raises:
         FileNotFoundError: if the folder holds no `verdict.json`.
-        ValueError: if `verdict.json` has another schema.
+        ValueError: if a file is damaged, or of another schema.
     """
     path = run_dir / "report.html"
     write_atomically(path, _render(read(run_dir)).encode("utf-8"))
     return path
 
 
-def _render(results: Results) -> str:
+def _render(folder: Folder) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -49,17 +51,15 @@ def _render(results: Results) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.jinja").render(**_content(results))
+    return environment.get_template("page.html.jinja").render(**_content(folder))
 
 
-def _content(results: Results) -> dict[str, Any]:
+def _content(folder: Folder) -> dict[str, Any]:
     """Everything the template names."""
-    verdict = results.verdict
-    axis = charts.loss_axis(candidates.drawn_losses(verdict), verdict["delta"])
-    cards = candidates.cards(results, axis)
-    power = verdict.get("power")
-    looser = verdict.get("delta_approximate")
-    drawn = looser is not None and verdict["delta"] < looser <= axis.high
+    verdict = folder.verdict
+    axis = charts.loss_axis(candidates.drawn_losses(verdict), verdict.delta)
+    cards = candidates.cards(folder, axis)
+    power, looser = verdict.power, verdict.delta_approximate
     answer, sentence = sentences.help_answer(verdict)
     accuracy_axis, accuracy_rows = _accuracy(verdict)
     return {
@@ -71,64 +71,74 @@ def _content(results: Results) -> dict[str, Any]:
         "listed": sentences.listed,
         "labels": LABELS,
         "verdict": verdict,
-        "badge": f"{verdict['verdict']} {verdict['group'] or ''}".strip(),
-        "examples": candidates.examples(results),
+        "badge": f"{verdict.verdict} {verdict.group or ''}".strip(),
+        "examples": candidates.examples(folder),
         "axis": axis,
-        "delta_share": _delta_share(verdict),
-        "delta_at": axis.at(verdict["delta"]),
-        "looser_at": axis.at(looser) if drawn else None,
+        "delta_share": verdict.delta / power.gain if power.gain > 0 else None,
+        "delta_at": axis.at(verdict.delta),
+        "looser_at": axis.at(looser) if verdict.delta < looser <= axis.high else None,
         "cards": cards[:CARDS_SHOWN],
         "more_cards": cards[CARDS_SHOWN:],
         "power": power,
-        "random_marks": [
-            candidates.mark(axis, item) for item in (power or {}).get("random_permutations") or []
-        ],
+        "random_marks": [candidates.mark(axis, item) for item in power.random_permutations],
         "answer": answer,
         "answer_sentence": sentence,
         "accuracy_axis": accuracy_axis,
         "accuracy_rows": accuracy_rows,
-        "kernels": networks.kernel_panels(results),
-        "stacks": networks.stack_panels(results),
-        "measures": networks.measure_rows(results),
-        "curves": charts.curves(results.runs),
-        "runs": results.runs,
-        "config": results.config,
-        "run_configs": _first_with_config(results.runs),
+        "kernels": networks.kernel_panels(folder),
+        "stacks": networks.stack_panels(folder),
+        "measures": networks.measures(folder),
+        "curves": charts.curves(folder.runs),
+        "runs": folder.runs,
+        "config": folder.config,
+        "run_configs": _first_with_config(folder.runs),
     }
-
-
-def _delta_share(verdict: dict[str, Any]) -> float | None:
-    """Delta as a share of what the network knows about the label."""
-    gain = (verdict.get("power") or {}).get("gain")
-    return verdict["delta"] / gain if gain is not None and gain > 0 else None
 
 
 def _first_with_config(runs: tuple[Run, ...]) -> list[Run]:
     first = {run.model: run for run in reversed(runs) if run.config}
-    return [first[model] for model in MODELS if model in first]
+    return [first[model] for model in NETWORKS if model in first]
 
 
-def _accuracy(verdict: dict[str, Any]) -> tuple[charts.Axis | None, list[dict[str, Any]]]:
+@dataclass(frozen=True)
+class AccuracyRow:
+    """One network of the comparison; without an accuracy, `why` says what is missing.
+
+    `mean_at` and `dots` are positions of the mean and of each seed on the axis [percent].
+    """
+
+    model: NetworkName
+    entry: Accuracy | None
+    best: bool = False
+    difference: str | None = None
+    mean_at: float = 0.0
+    dots: tuple[float, ...] = ()
+    why: str = ""
+
+
+def _accuracy(verdict: VerdictRecord) -> tuple[charts.Axis | None, list[AccuracyRow]]:
     """The axis of accuracies and one row per network; nothing where none was trained."""
-    accuracy = verdict.get("accuracy") or {}
-    known = {model: accuracy[model] for model in MODELS if accuracy.get(model)}
+    known = [entry for entry in verdict.accuracy.values() if entry]
     if not known:
         return None, []
-    axis = charts.accuracy_axis(
-        [value for entry in known.values() for value in [entry["mean"], *entry["values"]]]
-    )
-    best = max(known, key=lambda model: known[model]["mean"])
+    axis = charts.accuracy_axis([value for e in known for value in (e.mean, *e.values)])
+    best = max(known, key=lambda entry: entry.mean)
+    cnn = verdict.accuracy["cnn"]
     rows = []
-    for model in MODELS:
-        entry = known.get(model)
-        row: dict[str, Any] = {"model": model, "entry": entry, "best": model == best}
+    for model, entry in verdict.accuracy.items():
         if entry is None:
-            row["why"] = sentences.missing_accuracy(verdict, model)
-        else:
-            compared = "cnn" in known and model != "cnn"
-            difference = entry["mean"] - known["cnn"]["mean"] if compared else None
-            row["difference"] = None if difference is None else sentences.points(difference)
-            row["mean_at"] = axis.at(entry["mean"])
-            row["dots"] = [axis.at(value) for value in entry["values"]]
-        rows.append(row)
+            rows.append(AccuracyRow(model, None, why=sentences.missing_accuracy(verdict, model)))
+            continue
+        rows.append(
+            AccuracyRow(
+                model,
+                entry,
+                best=entry is best,
+                difference=sentences.points(entry.mean - cnn.mean)
+                if cnn and entry is not cnn
+                else None,
+                mean_at=axis.at(entry.mean),
+                dots=tuple(axis.at(value) for value in entry.values),
+            )
+        )
     return axis, rows

@@ -1,9 +1,10 @@
 """The report's sentences: numbers of the verdict put into words, and why a part is missing."""
 
-import math
 import re
-import statistics
-from typing import Any
+import warnings
+from collections.abc import Sequence
+
+from symshare.records import NetworkName, VerdictRecord
 
 __all__ = [
     "count",
@@ -19,9 +20,6 @@ __all__ = [
     "points",
     "welch",
 ]
-
-# JSON writes a round float as an integer.
-Number = float | int
 
 NONE = "\N{EN DASH}"
 GLUE = "\N{NO-BREAK SPACE}"
@@ -43,54 +41,50 @@ def _signed(text: str) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def nats(value: Number | None) -> str:
+def nats(value: float) -> str:
     """A loss in nats, to three decimals.
 
-    >>> nats(0.01234), nats(-0.0001), nats(None)
-    ('0.012', '0.000', '–')
+    >>> nats(0.01234), nats(-0.0001)
+    ('0.012', '0.000')
     """
-    if value is None or not math.isfinite(value):
-        return NONE
     return _signed(f"{round(value, 3) + 0.0:.3f}")
 
 
-def interval(bounds: list[Number] | None) -> str:
+def interval(bounds: tuple[float, float]) -> str:
     """An interval of losses.
 
-    >>> interval([0.01, 0.5])
+    >>> interval((0.01, 0.5))
     '[0.010, 0.500]'
     """
-    return NONE if bounds is None else f"[{nats(bounds[0])}, {nats(bounds[1])}]"
+    return f"[{nats(bounds[0])}, {nats(bounds[1])}]"
 
 
-def percent(fraction: Number | None, digits: int = 1) -> str:
+def percent(fraction: float | None, digits: int = 1) -> str:
     r"""A fraction in percent.
 
     >>> percent(0.9512), percent(None)
     ('95.1\xa0%', '–')
     """
-    if fraction is None or not math.isfinite(fraction):
+    if fraction is None:
         return NONE
     return _signed(f"{100 * fraction:.{digits}f}{GLUE}%")
 
 
-def count(number: int | None) -> str:
+def count(number: int) -> str:
     r"""A whole number with its thousands set apart.
 
     >>> count(410890)
     '410\xa0890'
     """
-    return NONE if number is None else f"{number:,}".replace(",", GLUE)
+    return f"{number:,}".replace(",", GLUE)
 
 
-def duration(seconds: Number | None) -> str:
+def duration(seconds: float) -> str:
     r"""Seconds, in minutes where there are many.
 
-    >>> duration(12.34), duration(250)
+    >>> duration(12.34), duration(250.0)
     ('12.3\xa0s', '4\xa0min 10\xa0s')
     """
-    if seconds is None:
-        return NONE
     if seconds < 100:
         return f"{seconds:.1f}{GLUE}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -111,7 +105,7 @@ def element(name: str, source: str) -> str:
     return "; ".join(part for part in (what, SOURCES.get(source, "")) if part)
 
 
-def listed(names: list[str], most: int = 8) -> str:
+def listed(names: Sequence[str], most: int = 8) -> str:
     """Names in a row, cut where there are many.
 
     >>> listed(["rot90", "rot180"]), listed([]), listed(["a", "b", "c"], most=1)
@@ -122,35 +116,32 @@ def listed(names: list[str], most: int = 8) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-def welch(found: list[Number], cnn: list[Number]) -> tuple[float, float, float] | None:
-    """Difference of two means with its 95 % interval (Welch's t, unequal variances).
+def welch(found: Sequence[float], cnn: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of a difference of two means (Welch's t test, unequal variances).
 
     Args:
         found: accuracies, one per seed.
         cnn: accuracies to compare with.
 
     Returns:
-        Difference, lower and upper bound as fractions, or None with fewer than two seeds each or
-        no spread at all, which says nothing about what other seeds would do.
+        Lower and upper bound as fractions, or None with fewer than two seeds each or no spread at
+        all, which says nothing about what other seeds would do.
 
     >>> [round(x, 3) for x in welch([0.9, 0.92, 0.91], [0.8, 0.82, 0.81])]
-    [0.1, 0.077, 0.123]
+    [0.077, 0.123]
     """
-    if min(len(found), len(cnn)) < 2:
+    from scipy.stats import ttest_ind
+
+    if min(len(found), len(cnn)) < 2 or len({*found}) == len({*cnn}) == 1:
         return None
-    from scipy.special import stdtrit
-
-    parts = [statistics.variance(values) / len(values) for values in (found, cnn)]
-    difference = statistics.fmean(found) - statistics.fmean(cnn)
-    total = sum(parts)
-    if total == 0:
-        return None
-    squares = (part**2 / (len(v) - 1) for part, v in zip(parts, (found, cnn), strict=True))
-    reach = float(stdtrit(total**2 / sum(squares), 0.975)) * math.sqrt(total)
-    return difference, difference - reach, difference + reach
+    with warnings.catch_warnings():
+        # One network may reach the same accuracy with every seed, which leaves the other's spread.
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
+        low, high = ttest_ind(found, cnn, equal_var=False).confidence_interval(0.95)
+    return float(low), float(high)
 
 
-def points(fraction: Number) -> str:
+def points(fraction: float) -> str:
     """A difference of accuracies in percentage points, always with its sign.
 
     >>> points(0.129)
@@ -159,41 +150,36 @@ def points(fraction: Number) -> str:
     return _signed(f"{round(100 * fraction, 1) + 0.0:+.1f}")
 
 
-def missing_accuracy(verdict: dict[str, Any], model: str) -> str:
+def missing_accuracy(verdict: VerdictRecord, model: NetworkName) -> str:
     """Why a network has no accuracy."""
-    if model == "found" and not verdict["found"]:
+    if model == "found" and not verdict.found:
         return "nothing was found, so there is no symmetry to build in"
-    return "not trained in this run" if _planned(verdict, model) else "no such network exists here"
+    planned = model in verdict.planned
+    return "not trained in this run" if planned else "no such network exists here"
 
 
-def missing_tensors(verdict: dict[str, Any], model: str) -> str:
+def missing_tensors(verdict: VerdictRecord, model: NetworkName) -> str:
     """Why a network has no kernels to show."""
-    if model == "found" and not verdict["found"]:
+    if model == "found" and not verdict.found:
         return "Nothing was found, so no network with it was trained."
-    if not _planned(verdict, model):
+    if model not in verdict.planned:
         return "No such network exists for these images and these elements."
     return "This network was not trained in this run, or kept no tensors."
 
 
-def _planned(verdict: dict[str, Any], model: str) -> bool:
-    """Whether the run trains a network sooner or later."""
-    return model in verdict.get("planned", [model])
-
-
-def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
+def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
     """Does using the symmetry help? A short answer, and the sentence behind it.
 
     Returns:
         The answer in a word or two (`Yes`, `Not clearly`, ...), and one to two sentences.
     """
-    accuracy = verdict.get("accuracy") or {}
-    cnn, found = accuracy.get("cnn"), accuracy.get("found")
-    if not found and not verdict["found"]:
-        rest = f" The plain CNN reaches {percent(cnn['mean'])} on the test set." if cnn else ""
+    cnn, found = verdict.accuracy["cnn"], verdict.accuracy["found"]
+    if not found and not verdict.found:
+        rest = f" The plain CNN reaches {percent(cnn.mean)} on the test set." if cnn else ""
         return "Not measured", (
             "Nothing was found to hold exactly, so no network was built on it." + rest
         )
-    if not _planned(verdict, "found"):
+    if "found" not in verdict.planned:
         return "Not measured", (
             "No network can be built with what was found; the remarks below the verdict say why."
         )
@@ -202,27 +188,25 @@ def help_answer(verdict: dict[str, Any]) -> tuple[str, str]:
             "The networks with and without the found symmetry were not both trained. "
             "The same command with the same output folder takes up where it stopped."
         )
-    kind = next((k for k in ("found", "approximate") if verdict.get(k)), "partial")
-    difference = found["mean"] - cnn["mean"]
-    wrong = 1 - cnn["mean"]
+    kind = "found" if verdict.found else "approximate" if verdict.approximate else "partial"
+    difference = found.mean - cnn.mean
     fewer = ""
-    if wrong > 0:
-        change = difference / wrong
+    if cnn.mean < 1:
+        change = difference / (1 - cnn.mean)
         fewer = f", {percent(abs(change), 0)} {'fewer' if change >= 0 else 'more'} errors"
     compared = (
-        f"with the {kind} symmetry built in the test accuracy is {percent(found['mean'])}, "
-        f"without it {percent(cnn['mean'])}: {points(difference)} percentage points{fewer}"
+        f"With the {kind} symmetry built in the test accuracy is {percent(found.mean)}, "
+        f"without it {percent(cnn.mean)}: {points(difference)} percentage points{fewer}"
     )
-    bounds = welch(found["values"], cnn["values"])
+    bounds = welch(found.values, cnn.values)
     if bounds is None:
-        few = "a single seed" if min(found["n"], cnn["n"]) < 2 else "seeds that all agree"
+        few = "a single seed" if min(found.n, cnn.n) < 2 else "seeds that all agree"
         return f"Not clear from {few}", (
-            f"{compared[0].upper()}{compared[1:]}. "
-            f"With {few} the spread between trainings is unknown."
+            f"{compared}. With {few} the spread between trainings is unknown."
         )
-    _, low, high = bounds
+    low, high = bounds
     answer = "Yes" if low > 0 else "No, it costs accuracy" if high < 0 else "Not clearly"
     return answer, (
-        f"{compared[0].upper()}{compared[1:]} (95 % interval {points(low)} to {points(high)}, "
-        f"Welch, {found['n']} and {cnn['n']} seeds, one and the same test part)."
+        f"{compared} (95 % interval {points(low)} to {points(high)}, Welch, {found.n} and {cnn.n} "
+        "seeds, one and the same test part)."
     )

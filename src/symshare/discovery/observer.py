@@ -1,0 +1,46 @@
+"""Who is told the steps of a discovery as they happen."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from symshare.discovery.config import DiscoveryConfig
+from symshare.records import NetworkName, ResultRecord, VerdictRecord
+
+__all__ = ["Observer"]
+
+
+class Observer:
+    """Is told every step of a discovery and does nothing; override what should be seen."""
+
+    def started(
+        self,
+        config: DiscoveryConfig,
+        parts: tuple[int, int, int],
+        shape: tuple[int, int, int],
+        classes: int,
+        folder: Path,
+    ) -> None:
+        """The data is there and the folder is this run's.
+
+        Args:
+            config: of the discovery.
+            parts: numbers of images for training, validation and test.
+            shape: of an image, (C, H, W).
+            classes: their number.
+            folder: that the files are written to.
+        """
+
+    def proposed(self, sources: Mapping[str, int]) -> None:
+        """Candidates are found: how many, the identity left out, by the source of each."""
+
+    def progress(self, what: str, done: int, steps: int) -> None:
+        """So many optimiser steps of a training are done; told from time to time."""
+
+    def judged(self, record: VerdictRecord) -> None:
+        """The verdict is there; no network of the comparison has been trained."""
+
+    def trained(self, name: NetworkName, result: ResultRecord) -> None:
+        """One network of the comparison is trained and tested."""
+
+    def finished(self, record: VerdictRecord, report: Path) -> None:
+        """Everything is written, the report too."""

@@ -1,0 +1,37 @@
+"""The JSON files that other programs read, as typed records: importing them imports no torch.
+
+`VerdictRecord.read(Path("verdict.json")).found` is a tuple of names. `verdict.schema.json` and
+`result.schema.json`, beside this file, are made from the classes by `python -m symshare.records`.
+"""
+
+from symshare.records.result import ResultRecord
+from symshare.records.verdict import (
+    NETWORKS,
+    Accuracy,
+    Element,
+    Judgement,
+    NetworkName,
+    Power,
+    RandomPermutation,
+    Seconds,
+    Seeds,
+    Status,
+    VerdictRecord,
+    Word,
+)
+
+__all__ = [
+    "NETWORKS",
+    "Accuracy",
+    "Element",
+    "Judgement",
+    "NetworkName",
+    "Power",
+    "RandomPermutation",
+    "ResultRecord",
+    "Seconds",
+    "Seeds",
+    "Status",
+    "VerdictRecord",
+    "Word",
+]

@@ -1,0 +1,108 @@
+"""Read what `symshare discover` wrote: plain files in, records and tensors out."""
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from symshare.files import open_tensors
+from symshare.records import NETWORKS, NetworkName, ResultRecord, VerdictRecord
+
+__all__ = ["Folder", "Run", "read"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trained network: its numbers, its curve, and the tensors of its lifting layer."""
+
+    model: NetworkName
+    seed: int
+    result: ResultRecord | None
+    config: str
+    metrics: list[dict[str, str]]
+    tensors: dict[str, Tensor]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Everything a report is made of; without kept examples there are no images and labels."""
+
+    verdict: VerdictRecord
+    config: str
+    images: Tensor
+    labels: Tensor
+    runs: tuple[Run, ...]
+
+    def first(self, model: NetworkName) -> Run | None:
+        """The run of `model` with the lowest seed that kept its tensors, if there is one."""
+        return next((run for run in self.runs if run.model == model and run.tensors), None)
+
+
+def read(run_dir: Path) -> Folder:
+    """Read a run directory; only `verdict.json` has to be there.
+
+    Args:
+        run_dir: the folder given to `symshare discover` as `--out`.
+
+    Returns:
+        The verdict, the examples and the runs, sorted by model and seed.
+
+    Raises:
+        FileNotFoundError: if the folder holds no `verdict.json`.
+        ValueError: if a file is damaged, or of another schema.
+    """
+    path = run_dir / "verdict.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"report: expected {path}, found none; "
+            f"run `symshare discover ... --out {run_dir}` first"
+        )
+    examples, _ = _tensors(run_dir / "examples.safetensors")
+    runs = [
+        _run(folder, model, int(seed))
+        for model in NETWORKS
+        for folder in run_dir.glob(f"runs/{model}-seed*")
+        if (seed := folder.name.removeprefix(f"{model}-seed")).isdecimal()
+    ]
+    return Folder(
+        verdict=VerdictRecord.read(path),
+        config=_text(run_dir / "config.yaml"),
+        images=examples.get("images", torch.empty(0)),
+        labels=examples.get("labels", torch.empty(0)),
+        runs=tuple(sorted(runs, key=lambda run: (NETWORKS.index(run.model), run.seed))),
+    )
+
+
+def _run(folder: Path, model: NetworkName, seed: int) -> Run:
+    result, metrics = folder / "result.json", folder / "metrics.csv"
+    rows: list[dict[str, str]] = []
+    if metrics.is_file():
+        with metrics.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    tensors, metadata = _tensors(folder / "representations.safetensors")
+    return Run(
+        model=model,
+        seed=seed,
+        result=ResultRecord.read(result) if result.is_file() else None,
+        config=_text(folder / "config.yaml"),
+        metrics=rows,
+        tensors=tensors,
+        names=tuple(json.loads(metadata.get("names", "[]"))),
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8").rstrip() if path.is_file() else ""
+
+
+def _tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors and metadata of a file; nothing where there is none."""
+    if not path.is_file():
+        return {}, {}
+    with open_tensors(path) as file:
+        names = file.keys()
+        return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
