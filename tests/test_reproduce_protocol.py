@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from symshare.data import LabelledImages, transform
-from symshare.fit.train import TEST_SEED, freeze
+from symshare.data import TEST_SEED, LabelledImages, freeze, transform
 from symshare.reproduce import images as runs
 from symshare.reproduce import protocol as module
 from symshare.reproduce.config import ImageRun, ImagesConfig

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
+
+from symshare.data.images import LabelledImages
+from symshare.names import check_transform
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,29 @@ def transform(spec: str) -> Transform:
         >>> quarter(image, torch.Generator().manual_seed(0)).shape
         torch.Size([1, 1, 2, 2])
     """
-    head, colon, numbers = spec.partition(":")
-    if head in _MOVES and not colon:
-        return Transform(spec, True, partial(_move, moves=_MOVES[head], name=spec))
-    if head == "rotate":
-        return Transform(spec, False, partial(_rotate_randomly, largest=_angle(spec, numbers)))
-    if head == "scale":
-        low, high = _factors(spec, numbers)
-        return Transform(spec, False, partial(_scale_randomly, low=low, high=high))
-    near = [_FORMS[name] for name in difflib.get_close_matches(head.lower(), _FORMS, n=3)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "use one of them"
-    raise ValueError(
-        f"transform: expected one of {', '.join(_FORMS.values())}, got {spec!r}; {hint}"
-    )
+    name, numbers = check_transform(spec)
+    if name == "rotate":
+        return Transform(spec, False, partial(_rotate_randomly, largest=numbers[0]))
+    if name == "scale":
+        return Transform(spec, False, partial(_scale_randomly, low=numbers[0], high=numbers[1]))
+    return Transform(spec, True, partial(_move, moves=_MOVES[name], name=spec))
+
+
+def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
+    """The data with every image transformed once.
+
+    Args:
+        data: What to transform.
+        law: The transformation.
+        seed: Of what each image draws from it.
+
+    Example:
+        >>> data = LabelledImages(torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 0, 1]), ("a", "b"))
+        >>> torch.equal(freeze(data, transform("none"), 0).images, data.images)
+        True
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return LabelledImages(law(data.images, generator), data.labels, data.classes)
 
 
 def rotate(
@@ -185,26 +196,6 @@ def _sample(images: Tensor, matrices: Float[Tensor, "N 2 2"]) -> Tensor:
     return grid_sample(images.to(dtype), grid, align_corners=False).to(images.dtype)
 
 
-def _angle(spec: str, numbers: str) -> float:
-    if not re.fullmatch(_NUMBER, numbers) or not 0 < float(numbers) <= 360:
-        raise ValueError(
-            f"transform {spec!r}: expected rotate:A with A in degrees, 0 < A <= 360, got "
-            f"{numbers or 'nothing'!r} for A; write for example rotate:90"
-        )
-    return float(numbers)
-
-
-def _factors(spec: str, numbers: str) -> tuple[float, float]:
-    match = re.fullmatch(f"({_NUMBER})-({_NUMBER})", numbers)
-    low, high = map(float, match.groups()) if match else (0.0, 0.0)
-    if not 0 < low <= high:
-        raise ValueError(
-            f"transform {spec!r}: expected scale:a-b with 0 < a <= b, got "
-            f"{numbers or 'nothing'!r} for a-b; write for example scale:0.5-1"
-        )
-    return low, high
-
-
 def _flip_w(images: Tensor) -> Tensor:
     return images.flip(-1)
 
@@ -225,8 +216,6 @@ def _transpose(images: Tensor) -> Tensor:
     return images.transpose(-2, -1)
 
 
-_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
-
 _MOVES: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
     "none": (),
     "flip": (_flip_w,),
@@ -235,5 +224,3 @@ _MOVES: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
     "quarter": (_quarter_turn, _half_turn),
     "d4": (_flip_w, _flip_h, _transpose),
 }
-
-_FORMS = {name: name for name in _MOVES} | {"rotate": "rotate:A", "scale": "scale:a-b"}

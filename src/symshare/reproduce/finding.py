@@ -11,7 +11,8 @@ from symshare import __version__
 from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS
 from symshare.discovery.plan import kernel_elements
-from symshare.discovery.search import candidates_of, evidence_on, judge_pool
+from symshare.discovery.search import candidates_of, judge_pool
+from symshare.discovery.steps import evidence_on
 from symshare.files import read_json, write_atomically
 from symshare.judge import decide
 from symshare.reproduce.config import ImageRun

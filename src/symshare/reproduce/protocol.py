@@ -6,8 +6,16 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
-from symshare.data import LabelledImages, Splits, Transform, load, split, transform
-from symshare.fit.train import TEST_SEED, freeze
+from symshare.data import (
+    TEST_SEED,
+    LabelledImages,
+    Splits,
+    Transform,
+    freeze,
+    load,
+    split,
+    transform,
+)
 from symshare.reproduce.config import ImagesConfig
 
 __all__ = ["Protocol", "noisy", "protocol"]
