@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn
 from symshare.bench.config import LayerConfig, SinkhornConfig, StepConfig, figure_path
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.names import check_source
 from symshare.reproduce.budgets import BudgetName as StudyBudget
 from symshare.reproduce.config import PictureFormat, StudyData, Tier
 
@@ -68,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"symshare: error: {error}", file=sys.stderr)
         sys.exit(2)
 
@@ -118,10 +119,11 @@ def discover_command(
         periodic: axes along which images wrap around, as in '[W]'.
         data: where the source lies.
     """
+    config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
+    check_source(source, data.root)
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator
 
-    config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
     discover_source(config, out, Narrator())
 
 
@@ -141,6 +143,7 @@ def fit_command(
         seed: of the split, the initial weights, the batches and the transformations.
         out: run directory; by default one below runs/, named after the configuration.
     """
+    check_source(data.source, data.root)
     from symshare.fit.run import fit as run
     from symshare.terminal import print_result
 

@@ -24,8 +24,9 @@ def needs(module: str, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
+        missing = (error.name or module).partition(".")[0]
         raise ModuleNotFoundError(
-            f"{error.name} is needed to {purpose} and is not installed; install it with "
+            f"{missing} is needed to {purpose} and is not installed; install it with "
             f'pip install "symshare[{extra}]"',
-            name=error.name,
+            name=missing,
         ) from error

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from symshare.names import check_transform
+
 __all__ = ["DataConfig", "FitConfig", "ModelConfig", "OptimConfig"]
 
 
@@ -26,6 +28,10 @@ class DataConfig:
     transform: str = "none"
     root: str | None = None
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a transformation that does not exist."""
+        check_transform(self.transform)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from symshare import groups
 from symshare.data import LabelledImages, Splits, Transform, load, transform
-from symshare.files import claim, read_json, write_atomically
+from symshare.files import claimed, read_json, write_atomically
 from symshare.fit.config import FitConfig, ModelConfig
 from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
@@ -66,7 +66,20 @@ def fit_splits(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build(config.model, splits.train)
-    claim(out, config.to_dict(), splits.fingerprint)
+    with claimed(out, config.to_dict(), splits.fingerprint):
+        return _fit_in(out, config, network, splits, law, start, progress)
+
+
+def _fit_in(
+    out: Path,
+    config: FitConfig,
+    network: GroupCNN,
+    splits: Splits,
+    law: Transform,
+    start: float,
+    progress: bool,
+) -> dict:
+    """Train a network in a folder that is claimed."""
     finished, tensors = out / "result.json", out / "representations.safetensors"
     if finished.exists() and tensors.exists():
         return read_json(finished, "model", "test_accuracy", "parameters", "seconds")
