@@ -118,7 +118,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_bad_files_end_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, capsys):
+def test_bad_files_end_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, capsys, unchecked):
     monkeypatch.chdir(tmp_path)
     change, message = BAD_FILES[case]
     path = save(tmp_path / "mine.npz", *change(*_digits()))

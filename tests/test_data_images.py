@@ -155,7 +155,7 @@ def test_large_images_are_accepted_and_fill_values_are_not():
          "label too large", "stray label", "labels from 1", "one class", "one class named",
          "empty"],
 )  # fmt: skip
-def test_refuses(images, labels, classes, message):
+def test_refuses(images, labels, classes, message, unchecked):
     with pytest.raises(ValueError, match=message) as caught:
         LabelledImages.from_arrays(images, labels, classes)
     assert "\n" not in str(caught.value)

@@ -332,7 +332,7 @@ def test_refuses_damaged_gzip_files(tmp_path, content, message):
         load("mnist", root=tmp_path)
 
 
-def test_refuses_idx_files_that_do_not_belong_together(mnist):
+def test_refuses_idx_files_that_do_not_belong_together(mnist, unchecked):
     for path in mnist.glob("train-labels*"):
         path.unlink()
     (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(79) % 10))
@@ -404,7 +404,7 @@ def with_damage(damage):
     ids=["cut image", "no image", "no bytes", "grey", "other size", "other column", "no labels",
          "text", "empty labels"],
 )  # fmt: skip
-def test_refuses_parquet_content(cifar10, content, message):
+def test_refuses_parquet_content(cifar10, content, message, unchecked):
     path = cifar10 / "test.parquet"
     data = content()
     data.to_parquet(path)
@@ -526,12 +526,27 @@ def objects(*arrays):
             {"images": np.zeros((2, 3, 3)), "labels": np.array([0, 5]), "classes": np.array(["a"])},
             "at least 2 classes, got 1",
         ),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(2)},
+            "or `train_images`, .* got train_images, train_labels; save",
+        ),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(2),
+             "test_images": np.zeros((2, 4, 4)), "test_labels": np.arange(2)},
+            r"one shape in train, test, .* got .2, 3, 3. and .2., .2, 4, 4. and .2.; resize",
+        ),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(3),
+             "test_images": np.zeros((2, 3, 3)), "test_labels": np.arange(1)},
+            "as many labels in each, .*; .* one label per image",
+        ),
         ({"images": np.zeros((2, 3, 3)), "labels": np.array([0, -1])}, "labels: -1 is out of"),
         ({"images": np.full((2, 3, 3), np.nan), "labels": np.arange(2)}, "first in image 0"),
         ({"images": np.random.rand(2, 3, 3), "labels": np.arange(2)}, "needs at least 5 different"),
         ({"images": np.zeros((2, 3, 3)), "labels": np.zeros(2, int)}, "at least 2 classes, got 1"),
     ],
-    ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "negative",
+    ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "no test part",
+         "unequal parts", "labels of another part", "negative",
          "nan", "few images", "one class"],
 )  # fmt: skip
 def test_refuses_npz_content(npz, arrays, message):
@@ -566,7 +581,19 @@ def test_importing_data_pulls_in_no_heavy_package():
     script = (
         "import sys, symshare.data\n"
         "print([m for m in ('sklearn', 'datasets', 'pyarrow', 'pandas', 'matplotlib',"
-        " 'pytorch_lightning', 'scipy') if m in sys.modules])"
+        " 'pytorch_lightning', 'scipy', 'PIL') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_library_and_digits_do_without_extras():
+    script = (
+        "import sys\n"
+        "for name in ('matplotlib', 'datasets', 'pyarrow', 'pandas', 'PIL', 'onnx'):\n"
+        "    sys.modules[name] = None\n"
+        "import symshare, symshare.layers, symshare.convert, symshare.propose, symshare.data\n"
+        "print(len(symshare.data.load('digits').test))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "359", done.stderr

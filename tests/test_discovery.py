@@ -49,8 +49,11 @@ def turned():
 
 @pytest.fixture(scope="module")
 def whole(tiny, turned, tmp_path_factory):
-    """A discovery on the turned shapes."""
-    return symshare.discover(*turned, out=tmp_path_factory.mktemp("whole") / "run")
+    """A discovery on the turned shapes, without what only extras bring."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("matplotlib", "datasets", "pyarrow", "PIL", "onnx", "onnxscript"):
+            patch.setitem(sys.modules, name, None)
+        return symshare.discover(*turned, out=tmp_path_factory.mktemp("whole") / "run")
 
 
 def test_finds_the_group_of_arrays_and_writes_the_evidence(whole):

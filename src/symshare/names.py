@@ -62,8 +62,8 @@ def check_source(source: str, root: Path | str | None = None) -> tuple[Path, ...
     raise ValueError(f"load: expected one of {', '.join(_SOURCES)}, got {source!r}; {hint}")
 
 
-def check_transform(spec: str) -> tuple[str, tuple[float, ...]]:
-    """Name and numbers of a transformation.
+def check_transform(spec: str) -> tuple[str, tuple[float, float]]:
+    """Name of a transformation, and the numbers between which it draws.
 
     Args:
         spec: As for `symshare.data.transform`.
@@ -83,7 +83,7 @@ def check_transform(spec: str) -> tuple[str, tuple[float, ...]]:
                 f"transform {spec!r}: expected rotate:A with A in degrees, 0 < A <= 360, got "
                 f"{got} for A; write for example rotate:90"
             )
-        return name, (float(written),)
+        return name, (0.0, float(written))
     if name == "scale":
         match = re.fullmatch(f"({_NUMBER})-({_NUMBER})", written)
         low, high = map(float, match.groups()) if match else (0.0, 0.0)
@@ -94,7 +94,7 @@ def check_transform(spec: str) -> tuple[str, tuple[float, ...]]:
             )
         return name, (low, high)
     if name in TRANSFORMS and not colon:
-        return name, ()
+        return name, (0.0, 0.0)
     near = [TRANSFORMS[n] for n in difflib.get_close_matches(name.lower(), TRANSFORMS, n=3)]
     hint = f"did you mean {' or '.join(near)}?" if near else "use one of them"
     raise ValueError(

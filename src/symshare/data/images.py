@@ -50,7 +50,8 @@ class LabelledImages:
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check(self.images, self.labels, self.classes)
+        _check_images(self.images)
+        _check_labels(self.labels, len(self.images), len(self.classes))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -87,15 +88,16 @@ class LabelledImages:
             (torch.Size([2, 1, 8, 8]), 1.0, ('0', '1'))
         """
         pixels = _channels_first(_tensor(images, "images", _STACK), layout)
-        index = _to_int64(_tensor(labels, "labels", _NUMBER))
+        index = _tensor(labels, "labels", _NUMBER)
         if index.ndim == 2 and index.shape[1] == 1:
             index = index[:, 0]
+        if _is_integer(index):
+            index = index.to(torch.int64)
         if pixels.dtype == torch.uint8:
             pixels = pixels.to(torch.float32).div_(255)
         elif pixels.is_floating_point() or pixels.dtype == torch.bool:
             pixels = pixels.to(torch.float32)
         names = _number(index) if classes is None else tuple(map(_text, classes))
-        _check(pixels, index, names)
         data = cls(pixels, index, names)
         present = data.labels.unique().tolist()
         if len(present) < 2:
@@ -208,15 +210,6 @@ def _number(labels: Tensor) -> tuple[str, ...]:
 
 def _is_integer(labels: Tensor) -> bool:
     return not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
-
-
-def _to_int64(labels: Tensor) -> Tensor:
-    return labels.to(torch.int64) if _is_integer(labels) else labels
-
-
-def _check(images: Tensor, labels: Tensor, classes: tuple[str, ...]) -> None:
-    _check_images(images)
-    _check_labels(labels, len(images), len(classes))
 
 
 def _check_images(images: Tensor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,18 +89,17 @@ def _digits() -> LabelledImages:
 
 
 def _from_files(source: str, files: tuple[Path, ...]) -> tuple[LabelledImages, LabelledImages]:
-    if source == "mnist":
-        pairs = zip(files[::2], files[1::2], strict=True)
-        train, test = (
-            _named(source, read_idx(images, axes=3), read_idx(labels, axes=1), str(images.parent))
-            for images, labels in pairs
-        )
-        return train, test
     shape = _HUB[source][1]
-    train, test = (
-        _named(source, *cached(path, lambda path=path: read_parquet(path, shape)), str(path))
-        for path in files
-    )
+    if source == "mnist":
+        train, test = (
+            _named(source, read_idx(images, axes=3), read_idx(labels, axes=1), images.parent)
+            for images, labels in (files[:2], files[2:])
+        )
+    else:
+        train, test = (
+            _named(source, *cached(path, partial(read_parquet, path, shape)), path)
+            for path in files
+        )
     return train, test
 
 
@@ -125,7 +125,7 @@ def _from_hub(source: str) -> tuple[LabelledImages, LabelledImages]:
     return train, test
 
 
-def _named(source: str, images: np.ndarray, labels: np.ndarray, where: str) -> LabelledImages:
+def _named(source: str, images: np.ndarray, labels: np.ndarray, where: object) -> LabelledImages:
     """Images of a source that names its classes; three colours are last."""
     arrays = {"images": images, "labels": labels}
     arrays["classes"] = np.array(_DIGITS if source == "mnist" else _OBJECTS)
@@ -138,34 +138,36 @@ def _from_npz(path: Path) -> tuple[LabelledImages, LabelledImages | None]:
         arrays = {key: _array(archive, key, path) for key in archive.files if key in _KEYS}
         found = ", ".join(archive.files) or "none"
     if {"images", "labels"} <= set(arrays):
-        return _from_arrays(arrays, str(path)), None
-    parts = [part for part in ("train", "val", "test") if f"{part}_images" in arrays]
-    pairs = {f"{part}_{kind}" for part in {"train", "test", *parts} for kind in _KINDS}
-    if not pairs <= set(arrays):
+        return _from_arrays(arrays, path), None
+    parts = [part for part in _PARTS if f"{part}_images" in arrays]
+    if not {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS} <= set(
+        arrays
+    ):
         raise ValueError(
             f"{path}: expected arrays `images` and `labels`, or `train_images`, `train_labels`, "
             f"`test_images` and `test_labels`, got {found}; save them with "
             "numpy.savez(path, images=images, labels=labels)"
         )
-    for kind in _KINDS:
-        try:
-            arrays[kind] = np.concatenate([arrays[f"{part}_{kind}"] for part in parts])
-        except ValueError as error:
-            shapes = ", ".join(str(list(arrays[f"{part}_{kind}"].shape)) for part in parts)
-            raise ValueError(
-                f"{path}: expected {kind} of one shape in all parts, got {shapes}; resize them"
-            ) from error
+    pairs = [(arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in parts]
+    alike = {(x.shape[1:], y.shape[1:]) for x, y in pairs}
+    if len(alike) > 1 or any(x.shape[:1] != y.shape[:1] for x, y in pairs):
+        got = ", ".join(f"{list(x.shape)} and {list(y.shape)}" for x, y in pairs)
+        raise ValueError(
+            f"{path}: expected images of one shape in {', '.join(parts)}, and as many labels in "
+            f"each, got {got}; resize the images, or give one label per image"
+        )
+    images, labels = zip(*pairs, strict=True)
+    arrays |= {"images": np.concatenate(images), "labels": np.concatenate(labels)}
     if arrays["images"].ndim == 4 and arrays["images"].shape[3] == 3:
         arrays.setdefault("layout", np.array("NHWC"))  # as MedMNIST writes colours
-    together = _from_arrays(arrays, str(path))
-    cut = len(together) - len(arrays["test_labels"])
+    together = _from_arrays(arrays, path)
+    cut = len(together) - len(labels[-1])
     return together.subset(range(cut)), together.subset(range(cut, len(together)))
 
 
 _KINDS = ("images", "labels")
-_KEYS = {"classes", "layout", *_KINDS} | {
-    f"{part}_{kind}" for part in ("train", "val", "test") for kind in _KINDS
-}
+_PARTS = ("train", "val", "test")
+_KEYS = {"classes", "layout", *_KINDS, *(f"{part}_{kind}" for part in _PARTS for kind in _KINDS)}
 
 
 def _array(archive: NpzFile, key: str, path: Path) -> np.ndarray:
@@ -183,7 +185,7 @@ def _array(archive: NpzFile, key: str, path: Path) -> np.ndarray:
         ) from error
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], where: str) -> LabelledImages:
+def _from_arrays(arrays: Mapping[str, np.ndarray], where: object) -> LabelledImages:
     classes = arrays["classes"].ravel().tolist() if "classes" in arrays else None
     try:
         layout = "".join(arrays["layout"].astype(str).ravel()) if "layout" in arrays else None

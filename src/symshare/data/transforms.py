@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
@@ -68,11 +68,10 @@ def transform(spec: str) -> Transform:
         torch.Size([1, 1, 2, 2])
     """
     name, numbers = check_transform(spec)
-    if name == "rotate":
-        return Transform(spec, False, partial(_rotate_randomly, largest=numbers[0]))
-    if name == "scale":
-        return Transform(spec, False, partial(_scale_randomly, low=numbers[0], high=numbers[1]))
-    return Transform(spec, True, partial(_move, moves=_MOVES[name], name=spec))
+    if name in _MOVES:
+        return Transform(spec, True, partial(_move, moves=_MOVES[name], name=spec))
+    act = {"rotate": rotate, "scale": scale}[name]
+    return Transform(spec, False, partial(_interpolate, act=act, numbers=numbers))
 
 
 def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
@@ -155,29 +154,25 @@ def _move(
             f"transform {name!r}: expected square images, got {height}x{width}; crop or pad them, "
             "or use flips or half"
         )
-    for move, coin in zip(moves, _coins(len(moves), len(images), generator), strict=True):
-        images = torch.where(coin.to(images.device)[:, None, None, None], move(images), images)
+    drawn = (len(moves), len(images))
+    coins = torch.randint(2, drawn, generator=generator, device=generator.device).bool()
+    for move, coin in zip(moves, coins.to(images.device), strict=True):
+        images = torch.where(coin[:, None, None, None], move(images), images)
     return images
 
 
-def _coins(moves: int, images: int, generator: Generator) -> Bool[Tensor, "moves N"]:
-    drawn = torch.randint(2, (moves, images), generator=generator, device=generator.device)
-    return drawn.bool()
-
-
-def _rotate_randomly(images: Tensor, generator: Generator, largest: float) -> Tensor:
-    return rotate(images, largest * _uniform(images, generator))
-
-
-def _scale_randomly(images: Tensor, generator: Generator, low: float, high: float) -> Tensor:
-    return scale(images, low + (high - low) * _uniform(images, generator))
-
-
-def _uniform(images: Tensor, generator: Generator) -> Float[Tensor, " N"]:
+def _interpolate(
+    images: Tensor,
+    generator: Generator,
+    act: Callable[[Tensor, Tensor], Tensor],
+    numbers: tuple[float, float],
+) -> Tensor:
+    """Act on each image with a number drawn uniformly between two."""
+    low, high = numbers
     drawn = torch.rand(
         len(images), generator=generator, device=generator.device, dtype=torch.float32
     )
-    return drawn.to(images.device)
+    return act(images, low + (high - low) * drawn.to(images.device))
 
 
 def _per_image(images: Tensor, values: Tensor | float) -> Float[Tensor, " N"]:
@@ -196,31 +191,17 @@ def _sample(images: Tensor, matrices: Float[Tensor, "N 2 2"]) -> Tensor:
     return grid_sample(images.to(dtype), grid, align_corners=False).to(images.dtype)
 
 
-def _flip_w(images: Tensor) -> Tensor:
-    return images.flip(-1)
-
-
-def _flip_h(images: Tensor) -> Tensor:
-    return images.flip(-2)
-
-
-def _half_turn(images: Tensor) -> Tensor:
-    return images.flip((-2, -1))
-
-
-def _quarter_turn(images: Tensor) -> Tensor:
-    return torch.rot90(images, 1, (-2, -1))
-
-
-def _transpose(images: Tensor) -> Tensor:
-    return images.transpose(-2, -1)
-
+_FLIP_W = partial(torch.flip, dims=(-1,))
+_FLIP_H = partial(torch.flip, dims=(-2,))
+_HALF_TURN = partial(torch.flip, dims=(-2, -1))
+_QUARTER_TURN = partial(torch.rot90, k=1, dims=(-2, -1))
+_TRANSPOSE = partial(torch.transpose, dim0=-2, dim1=-1)
 
 _MOVES: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
     "none": (),
-    "flip": (_flip_w,),
-    "flips": (_flip_w, _flip_h),
-    "half": (_half_turn,),
-    "quarter": (_quarter_turn, _half_turn),
-    "d4": (_flip_w, _flip_h, _transpose),
+    "flip": (_FLIP_W,),
+    "flips": (_FLIP_W, _FLIP_H),
+    "half": (_HALF_TURN,),
+    "quarter": (_QUARTER_TURN, _HALF_TURN),
+    "d4": (_FLIP_W, _FLIP_H, _TRANSPOSE),
 }
