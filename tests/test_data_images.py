@@ -140,6 +140,7 @@ def test_large_images_are_accepted_and_fill_values_are_not():
         (np.zeros((2, 3, 3)), [0, 1, 1], None, "2 images and 3 labels"),
         (np.zeros((2, 3, 3)), [[0, 1]] * 2, None, r"expected integers \[N\], got torch.int64"),
         (np.zeros((2, 3, 3)), [0.0, 1.0], None, "integers .* got torch.float64"),
+        (np.zeros((2, 3, 3)), [0.0, np.nan], None, "integers .* got torch.float64"),
         (np.zeros((2, 3, 3)), [True, False], None, "integers .* got torch.bool"),
         (np.zeros((2, 3, 3)), [0, -1], "ab", r"labels: expected 0..1, got -1 for image 1"),
         (np.zeros((2, 3, 3)), [0, 2], "ab", r"labels: expected 0..1, got 2 for image 1; number"),
@@ -151,7 +152,8 @@ def test_large_images_are_accepted_and_fill_values_are_not():
     ],
     ids=["2 axes", "5 axes", "int64", "path text", "path", "data set", "no images", "no labels",
          "text labels", "mixed labels", "no pixel", "unequal size", "text", "nan",
-         "inf", "unequal number", "label axes", "float labels", "bool labels", "negative label",
+         "inf", "unequal number", "label axes", "float labels", "missing label",
+         "bool labels", "negative label",
          "label too large", "stray label", "labels from 1", "one class", "one class named",
          "empty"],
 )  # fmt: skip

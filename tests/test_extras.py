@@ -1,4 +1,7 @@
+import re
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,16 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(monkeypatch,
     with pytest.raises(ModuleNotFoundError, match=message + r'onnx\]"') as caught:
         needs(module, "onnx", "write ONNX")
     assert caught.value.name == "onnx"
+
+
+def test_every_extra_that_is_named_exists():
+    root = Path(__file__).parent.parent
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    code = "".join(path.read_text() for path in (root / "src").rglob("*.py"))
+    named = re.findall(r'symshare\[(\w+)\]|needs\(\s*"[\w.]+", "(\w+)"', code)
+    assert {"data", "onnx"} <= {one or other for one, other in named} - {"extra"} <= set(extras)
 
 
 def test_a_module_of_a_package_is_imported():

@@ -112,11 +112,11 @@ def _alone(folder: Path) -> Generator[None]:
     from filelock import FileLock, Timeout
 
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock", blocking=False)
+    lock = FileLock(folder / ".lock")
     # Beside the lock, as some systems let nobody read a file that is locked.
     holder = folder / ".holder"
     try:
-        lock.acquire()
+        lock.acquire(timeout=0)
     except Timeout as error:
         who = holder.read_text() if holder.exists() else "another process"
         raise BlockingIOError(

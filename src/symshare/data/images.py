@@ -193,6 +193,8 @@ def _text(name: object) -> str:
 
 
 def _number(labels: Tensor) -> tuple[str, ...]:
+    if not _is_integer(labels):
+        return ()  # such labels are refused, whatever the classes
     low, high = (int(label) for label in labels.aminmax()) if labels.numel() else (0, 0)
     # Without the upper bound one stray label such as 10**9 would make as many classes.
     if low < 0 or high >= max(labels.numel(), 2):
