@@ -287,6 +287,18 @@ def test_refuses_unknown_sources(source, message):
         load(source)
 
 
+def test_a_path_that_exists_but_is_not_read_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("digits_hf").mkdir()
+    Path("mnist.csv").touch()
+    kinds = {"digits_hf": "a folder", "mnist.csv": "a file of another kind"}
+    for source, kind in kinds.items():
+        for root in (None, tmp_path):
+            with pytest.raises(ValueError, match=f"{source}, {kind}, .*numpy.savez") as caught:
+                load(source, root=root)
+            assert "did you mean" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
