@@ -11,7 +11,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt dev-requirements.txt
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("symshare needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
 	@echo "Installing into $(VENV): about 2 GB, a few minutes the first time."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e . -r dev-requirements.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[data,experiments]" -r dev-requirements.txt
 	$(BIN)/python -m pip check
 	@touch $@
 

@@ -12,7 +12,8 @@ from symshare import __version__, groups
 from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS
 from symshare.discovery.plan import kernel_elements
-from symshare.discovery.search import candidates_of, evidence_on, judge_pool
+from symshare.discovery.search import candidates_of, judge_pool
+from symshare.discovery.steps import evidence_on
 from symshare.files import read_json, write_atomically
 from symshare.groups import Action, generated
 from symshare.judge import decide

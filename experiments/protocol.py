@@ -7,8 +7,16 @@ import torch
 from torch import Generator, Tensor
 
 from experiments.settings import ImagesConfig
-from symshare.data import LabelledImages, Splits, Transform, load, split, transform
-from symshare.fit.train import TEST_SEED, freeze
+from symshare.data import (
+    TEST_SEED,
+    LabelledImages,
+    Splits,
+    Transform,
+    freeze,
+    load,
+    split,
+    transform,
+)
 
 __all__ = ["Protocol", "noisy", "protocol"]
 

@@ -30,6 +30,8 @@ BAD = {
     "unknown budget": (["discover", "digits", "--budget", "huge"], "budget"),
     "unknown option": (["discover", "digits", "--sead", "1"], "sead"),
     "bad periodic": (["discover", "digits", "--periodic", "[X]"], "periodic"),
+    "unknown source to fit": (["fit", "--data.source", "digit"], "did you mean digits"),
+    "unknown transform to fit": (["fit", "--data.transform", "quater"], "did you mean quarter"),
     "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
     "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
     "steps that are no number": (
@@ -61,6 +63,43 @@ def test_bad_input_ends_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, ca
     assert list(tmp_path.iterdir()) == []
 
 
+LIGHT = [
+    ["discover", "digit"],
+    ["discover", "nowhere.npz"],
+    ["discover", "."],
+    ["discover", "mine.txt"],
+    ["discover", "cut.npz"],
+    ["discover", "mnist", "--data.root", "."],
+    ["discover", "cifar10", "--data.root", "."],
+    ["discover", "digits", "--transform", "rotat:90"],
+    ["discover", "digits", "--transform", "rotate:x"],
+    ["fit", "--data.source", "digit"],
+    ["fit", "--data.source", "nowhere.npz"],
+    ["fit", "--data.transform", "scale:1"],
+]
+
+
+@pytest.mark.parametrize("arguments", LIGHT, ids=" ".join)
+def test_a_wrong_name_is_found_before_torch_is_imported(arguments, tmp_path):
+    for name in ("mine.txt", "cut.npz"):
+        (tmp_path / name).write_text("neither an archive nor a source")
+    script = (
+        "import sys\n"
+        "from symshare.cli import main\n"
+        "try:\n"
+        "    main(sys.argv[1:])\n"
+        "finally:\n"
+        "    print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 2
+    assert done.stdout == "False\n"
+    assert done.stderr.startswith("symshare: error: ")
+    assert done.stderr.count("\n") == 1
+
+
 BAD_FILES = {
     "one class": (lambda i, y: (i, np.zeros_like(y)), "at least 2 classes"),
     "unequal numbers": (lambda i, y: (i, y[:-1]), "59"),
@@ -70,13 +109,13 @@ BAD_FILES = {
     "float labels": (lambda i, y: (i, y + 0.5), "integer"),
     "too few": (lambda i, y: (i[:6], y[:6]), "at least 5 different images"),
     "no axes": (lambda i, y: (i[:, 0, 0, 0], y), "N, C, H, W"),
-    "channels last": (lambda i, y: (np.zeros((60, 8, 8, 3)), y), "transpose"),
+    "channels last": (lambda i, y: (np.zeros((60, 8, 8, 3)), y), "`layout`"),
     "objects": (lambda i, y: (np.array([np.zeros((2, 2)), np.zeros((3, 3))], object), y), "size"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_bad_files_end_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, capsys):
+def test_bad_files_end_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, capsys, unchecked):
     monkeypatch.chdir(tmp_path)
     change, message = BAD_FILES[case]
     path = save(tmp_path / "mine.npz", *change(*_digits()))

@@ -1,8 +1,12 @@
 """Labelled images: what is read, what is refused and how it is said."""
 
+from itertools import product
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from symshare.data import LabelledImages
 
@@ -50,6 +54,56 @@ def test_from_arrays_reads(values, expected):
     assert data.classes == ("0", "1")
 
 
+CLEAR = [(1, 8, 8), (3, 32, 32), (4, 9, 9), (3, 4, 4), (3, 48, 64), (2, 4, 6), (5, 8, 8),
+         (12, 8, 8), (64, 8, 8), (12, 64, 48), (1, 1, 12), (1, 9, 6), (1, 1, 1)]  # fmt: skip
+UNCLEAR = [(8, 8, 5), (8, 8, 1), (9, 9, 3), (9, 6, 4), (48, 64, 3), (9, 9, 30), (11, 9, 30),
+           (8, 8, 8), (3, 3, 3), (4, 4, 4), (8, 3, 3), (64, 4, 4), (6, 1, 64),
+           (1, 12, 1)]  # fmt: skip
+
+
+def numbered(shape):
+    return np.arange(2 * np.prod(shape), dtype=np.float32).reshape(2, *shape)
+
+
+@pytest.mark.parametrize("shape", CLEAR, ids=str)
+def test_a_clear_layout_needs_no_name(shape):
+    images = numbered(shape)
+    assert torch.equal(LabelledImages.from_arrays(images, [0, 1]).images, torch.tensor(images))
+
+
+@pytest.mark.parametrize("shape", UNCLEAR, ids=str)
+def test_an_unclear_layout_is_asked_for(shape):
+    images = numbered(shape)
+    with pytest.raises(ValueError, match="may as well be .*layout='NCHW' or layout='NHWC'"):
+        LabelledImages.from_arrays(images, [0, 1])
+    first = LabelledImages.from_arrays(images, [0, 1], layout="NCHW").images
+    last = LabelledImages.from_arrays(images, [0, 1], layout="NHWC").images
+    assert torch.equal(first, torch.tensor(images))
+    assert torch.equal(last, torch.tensor(images.transpose(0, 3, 1, 2)))
+    assert last.is_contiguous()
+
+
+@pytest.mark.parametrize(("channels", "side"), [*product((1, 2, 3, 5, 30), (2, 3, 4, 5, 8, 28))])
+def test_square_images_with_channels_last_are_never_taken_in_silence(channels, side):
+    with pytest.raises(ValueError, match="layout='NHWC'"):
+        LabelledImages.from_arrays(np.zeros((2, side, side, channels)), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout"), [((8, 8), "NCHW"), ((1, 8, 8), "NHW"), ((1, 8, 8), "CHWN"), ((8, 8), "")]
+)
+def test_a_layout_of_other_axes_is_refused(shape, layout):
+    with pytest.raises(ValueError, match=rf"layout: expected 'N.* got '{layout}'"):
+        LabelledImages.from_arrays(np.zeros((2, *shape)), [0, 1], layout=layout)
+
+
+def test_labels_may_stand_in_a_column_and_names_may_be_bytes():
+    classes = [b"caf\xc3\xa9", 7]
+    data = LabelledImages.from_arrays(np.zeros((2, 3, 3)), [[0], [1]], classes)
+    assert data.labels.tolist() == [0, 1]
+    assert data.classes == ("café", "7")
+
+
 def test_from_arrays_does_not_share_the_callers_memory():
     values = np.zeros((2, 3, 3), np.float32)
     data = LabelledImages.from_arrays(values, [0, 1])
@@ -68,33 +122,42 @@ def test_large_images_are_accepted_and_fill_values_are_not():
 @pytest.mark.parametrize(
     ("images", "labels", "classes", "message"),
     [
-        (np.zeros((2, 3)), [0, 1], None, r"4 axes \[N, C, H, W\], got 2 axes \[2, 3\]"),
+        (np.zeros((2, 3)), [0, 1], None, r"got 2 axes \[2, 3\]; only images are taken for now"),
         (np.zeros((2, 1, 1, 3, 3)), [0, 1], None, "got 5 axes"),
-        (np.zeros((2, 9, 9, 3)), [0, 1], None, r"channels last; use images.transpose\(0, 3, 1, 2"),
-        (np.zeros((2, 3, 3), int), [0, 1], None, "floating-point images, got torch.int64"),
+        (np.zeros((2, 3, 3), int), [0, 1], None, "floats, .* got torch.int64; divide them"),
+        ("mine.npz", None, None, "images: .* got the path 'mine.npz'; read the file first"),
+        (Path("mine.npz"), None, None, "images: .* got the path 'mine.npz'"),
+        (TensorDataset(torch.zeros(2, 3, 3)), None, None, "a TensorDataset; .* torch.stack"),
+        (None, [0, 1], None, "images: .* got None; hand over arrays"),
+        (np.zeros((2, 3, 3)), None, None, "labels: .* got None; give one integer per image"),
+        (np.zeros((2, 3, 3)), ["cat", "dog"], None, "labels: .* numpy.unique.*classes=classes"),
+        (np.zeros((2, 3, 3)), np.array(["cat", 1], object), None, "labels: .* type object; .*uni"),
         (np.zeros((2, 3, 0)), [0, 1], None, "at least one pixel"),
-        ([np.zeros((3, 3)), np.zeros((4, 4))], [0, 1], None, "images of unequal size"),
+        ([np.zeros((3, 3)), np.zeros((4, 4))], [0, 1], None, "a ragged sequence; resize"),
         (np.full((2, 3, 3), "x"), [0, 1], None, "array of numbers, got values of type <U1"),
         (spoiled(float("nan")), [0, 1] * 3, None, "in 2 of 6, first in image 3; remove or repair"),
         (spoiled(float("inf")), [0, 1] * 3, None, "in 2 of 6, first in image 3; remove or repair"),
         (np.zeros((2, 3, 3)), [0, 1, 1], None, "2 images and 3 labels"),
-        (np.zeros((2, 3, 3)), [[0], [1]], None, r"labels \[N\] of integers, got torch.int64"),
-        (np.zeros((2, 3, 3)), [0.0, 1.0], None, "of integers, got torch.float64"),
-        (np.zeros((2, 3, 3)), [True, False], None, "of integers, got torch.bool"),
-        (np.zeros((2, 3, 3)), [0, -1], "ab", r"labels in 0..1, got -1 for image 1"),
-        (np.zeros((2, 3, 3)), [0, 2], "ab", r"labels in 0..1, got 2 for image 1; number the"),
-        (np.zeros((2, 3, 3)), [0, 10**9], None, "label 1000000000 is out of range for 2 images"),
-        (np.zeros((3, 3, 3)), [1, 2, 1], None, "smallest label is 1; number the classes 0, 1, 2"),
+        (np.zeros((2, 3, 3)), [[0, 1]] * 2, None, r"expected integers \[N\], got torch.int64"),
+        (np.zeros((2, 3, 3)), [0.0, 1.0], None, "integers .* got torch.float64"),
+        (np.zeros((2, 3, 3)), [0.0, np.nan], None, "integers .* got torch.float64"),
+        (np.zeros((2, 3, 3)), [True, False], None, "integers .* got torch.bool"),
+        (np.zeros((2, 3, 3)), [0, -1], "ab", r"labels: expected 0..1, got -1 for image 1"),
+        (np.zeros((2, 3, 3)), [0, 2], "ab", r"labels: expected 0..1, got 2 for image 1; number"),
+        (np.zeros((2, 3, 3)), [0, 10**9], None, "labels: 1000000000 is out of range for 2 images"),
+        (np.zeros((3, 3, 3)), [1, 2, 1], None, "smallest is 1; number the classes 0, 1, 2"),
         (np.zeros((2, 3, 3)), [0, 0], None, "at least 2 classes, got 1"),
         (np.zeros((2, 3, 3)), [1, 1], "ab", "at least 2 classes, got only class 'b'"),
         (np.zeros((0, 3, 3)), np.zeros(0, int), "ab", "at least 2 classes, got no image"),
     ],
-    ids=["2 axes", "5 axes", "channels last", "int64", "no pixel", "unequal size", "text", "nan",
-         "inf", "unequal number", "label axes", "float labels", "bool labels", "negative label",
+    ids=["2 axes", "5 axes", "int64", "path text", "path", "data set", "no images", "no labels",
+         "text labels", "mixed labels", "no pixel", "unequal size", "text", "nan",
+         "inf", "unequal number", "label axes", "float labels", "missing label",
+         "bool labels", "negative label",
          "label too large", "stray label", "labels from 1", "one class", "one class named",
          "empty"],
 )  # fmt: skip
-def test_refuses(images, labels, classes, message):
+def test_refuses(images, labels, classes, message, unchecked):
     with pytest.raises(ValueError, match=message) as caught:
         LabelledImages.from_arrays(images, labels, classes)
     assert "\n" not in str(caught.value)

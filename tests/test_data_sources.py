@@ -1,15 +1,18 @@
 """Sources: digits, MNIST and CIFAR-10 from files and from the Hub, .npz; and their errors."""
 
 import gzip
+import io
 import os
 import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from symshare.data import load
 
@@ -32,16 +35,28 @@ def digit_like(count, seed):
     return pixels, np.arange(count) % 10
 
 
-@pytest.fixture(params=["idx", "idx.gz"])
+def members(content):
+    """Gzip files that follow one another, which is one gzip file."""
+    return b"".join(gzip.compress(part) for part in (content[:10], content[10:700], content[700:]))
+
+
+STORED = {
+    "idx": ("", bytes),
+    "idx.gz": (".gz", gzip.compress),
+    "members": (".gz", members),
+    "gzip under a plain name": ("", gzip.compress),
+    "plain under a gzip name": (".gz", bytes),
+}
+
+
+@pytest.fixture(params=STORED)
 def mnist(request, tmp_path):
     """A folder with 80 training and 20 test images."""
+    ending, pack = STORED[request.param]
     for seed, (part, count) in enumerate({"train": 80, "test": 20}.items()):
         for kind, array in zip(KINDS, digit_like(count, seed), strict=True):
-            path = tmp_path / f"{NAMES[part]}-{kind}-ubyte"
-            if request.param == "idx.gz":
-                path.with_name(path.name + ".gz").write_bytes(gzip.compress(idx(array)))
-            else:
-                path.write_bytes(idx(array))
+            path = tmp_path / f"{NAMES[part]}-{kind}-ubyte{ending}"
+            path.write_bytes(pack(idx(array)))
     return tmp_path
 
 
@@ -222,6 +237,37 @@ def test_npz_divides_bytes_and_takes_a_root(npz, tmp_path):
     assert 0.9 < parts.train.images.max() <= 1
 
 
+@pytest.mark.parametrize("colours", [False, True])
+@pytest.mark.parametrize("validation", [0, 20])
+def test_npz_with_parts_keeps_its_test_part(npz, colours, validation):
+    shape = (9, 9, 3) if colours else (9, 9)
+    sizes = {"train": 60, "val": validation, "test": 30}
+    arrays = {}
+    for seed, (part, size) in enumerate(sizes.items()):
+        if size:
+            random = np.random.default_rng(seed)
+            arrays[f"{part}_images"] = random.integers(0, 256, (size, *shape), np.uint8)
+            arrays[f"{part}_labels"] = np.arange(size)[:, None] % 2
+    parts = load(npz(**arrays))
+    assert len(parts.train) + len(parts.validation) == 60 + validation
+    expected = arrays["test_images"].reshape(30, 9, 9, -1).transpose(0, 3, 1, 2) / 255
+    np.testing.assert_allclose(parts.test.images.numpy(), expected, rtol=1e-6)
+    assert parts.test.labels.tolist() == [0, 1] * 15
+    assert parts.test.classes == parts.train.classes == ("0", "1")
+
+
+@pytest.mark.parametrize("kind", [np.str_, np.bytes_], ids=["text", "bytes"])
+def test_npz_takes_text_of_either_kind(npz, kind):
+    images, labels = np.random.default_rng(0).random((20, 8, 8, 5)), np.arange(20) % 2
+    classes, layout = np.array(["cat", "dog"], kind), np.array("NHWC", kind)
+    path = npz(images=images, labels=labels, classes=classes, layout=layout)
+    parts = load(path)
+    assert parts.train.classes == ("cat", "dog")
+    assert parts.train.images.shape[1:] == (5, 8, 8)
+    with pytest.raises(ValueError, match=r"some.npz: images: .*by an array `layout`"):
+        load(npz(images=images, labels=labels))
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
@@ -239,6 +285,18 @@ def test_npz_divides_bytes_and_takes_a_root(npz, tmp_path):
 def test_refuses_unknown_sources(source, message):
     with pytest.raises(ValueError, match=message):
         load(source)
+
+
+def test_a_path_that_exists_but_is_not_read_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("digits_hf").mkdir()
+    Path("mnist.csv").touch()
+    kinds = {"digits_hf": "a folder", "mnist.csv": "a file of another kind"}
+    for source, kind in kinds.items():
+        for root in (None, tmp_path):
+            with pytest.raises(ValueError, match=f"{source}, {kind}, .*numpy.savez") as caught:
+                load(source, root=root)
+            assert "did you mean" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -269,11 +327,12 @@ def test_refuses_damaged_idx_files(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (lambda raw: raw[: len(raw) // 2], "expected 62736 bytes .* found .* after decompression"),
-        (lambda raw: b"plain" + raw, "not a sound gzip file"),
+        (lambda raw: raw[: len(raw) // 2], "not a sound gzip file .*; fetch it again"),
+        (lambda raw: raw + b"more", "not a sound gzip file"),
+        (lambda raw: b"plain" + raw, "magic number 0x00000803 .* found 0x706c6169"),
         (lambda raw: raw[:9000] + bytes(9) + raw[9009:], "not a sound gzip file"),
     ],
-    ids=["cut", "not gzip", "flipped bytes"],
+    ids=["cut", "long", "not gzip", "flipped bytes"],
 )
 def test_refuses_damaged_gzip_files(tmp_path, content, message):
     for part in NAMES.values():
@@ -285,21 +344,23 @@ def test_refuses_damaged_gzip_files(tmp_path, content, message):
         load("mnist", root=tmp_path)
 
 
-def test_refuses_idx_files_that_do_not_belong_together(mnist):
+def test_refuses_idx_files_that_do_not_belong_together(mnist, unchecked):
     for path in mnist.glob("train-labels*"):
         path.unlink()
     (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(79) % 10))
     with pytest.raises(ValueError, match=r"80 images and 79 labels"):
         load("mnist", root=mnist)
     (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(80) % 11))
-    with pytest.raises(ValueError, match=r"labels in 0..9, got 10 for image 10"):
+    with pytest.raises(ValueError, match=r"labels: expected 0..9, got 10 for image 10"):
         load("mnist", root=mnist)
 
 
 def test_missing_idx_files_are_named(mnist):
     for path in mnist.glob("*labels*"):
         path.unlink()
-    message = "no train-labels-idx1-ubyte, t10k-labels-idx1-ubyte .or with .gz.: .*the four idx"
+    message = (
+        "no train-labels-idx1-ubyte, t10k-labels-idx1-ubyte .or with .gz.: .*holds train-images"
+    )
     with pytest.raises(FileNotFoundError, match=message):
         load("mnist", root=mnist)
     with pytest.raises(FileNotFoundError, match=r"no such folder: .*nowhere"):
@@ -345,17 +406,17 @@ def with_damage(damage):
             lambda: table([*coloured(19, 1)[0], None], np.arange(20) % 10),
             "expected the bytes .* for image 19, got none; save",
         ),
-        (lambda: table(*digit_like(20, 1)), "shape .32, 32, 3., got .28, 28. for image 0; is it"),
+        (lambda: table(*digit_like(20, 1)), "image 0: expected .* mode RGB, got mode L; convert"),
         (lambda: table(coloured(20, 1)[0][:, :30], np.arange(20) % 10), "got .30, 32, 3. for"),
         (lambda: table(*coloured(20, 1), column="picture"), "`label`, got picture, label; is it"),
         (lambda: table(*coloured(20, 1)).remove_columns("label"), "and `label`, got img; is it"),
         (lambda: table(["a"] * 20, [0] * 20, feature="text"), "expected the bytes .* image 0"),
-        (lambda: table(coloured(20, 1)[0], [None] * 20), "labels .* of integers"),
+        (lambda: table(coloured(20, 1)[0], [None] * 20), "labels: expected integers"),
     ],
     ids=["cut image", "no image", "no bytes", "grey", "other size", "other column", "no labels",
          "text", "empty labels"],
 )  # fmt: skip
-def test_refuses_parquet_content(cifar10, content, message):
+def test_refuses_parquet_content(cifar10, content, message, unchecked):
     path = cifar10 / "test.parquet"
     data = content()
     data.to_parquet(path)
@@ -363,6 +424,86 @@ def test_refuses_parquet_content(cifar10, content, message):
         load("cifar10", root=cifar10)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def as_png(pixels, mode, **options):
+    """Bytes of a picture in another mode."""
+    file = io.BytesIO()
+    Image.fromarray(pixels).convert(mode, palette=Image.Palette.ADAPTIVE).save(
+        file, "PNG", **options
+    )
+    return file.getvalue()
+
+
+def few_colours(count):
+    """Pictures of 2 colours each, which a palette holds without a loss."""
+    pixels, labels = coloured(count, 1)
+    where = pixels[..., :1] < 128
+    return np.where(where, pixels[:, :1, :1], pixels[:, :1, 1:2]), labels
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"), [("RGB", {}), ("P", {}), ("P", {"transparency": bytes([255] * 9)}),
+                          ("RGBA", {})], ids=["RGB", "palette", "opacities", "RGBA"],
+)  # fmt: skip
+def test_parquet_reads_the_same_colours_in_any_encoding(cifar10, mode, options):
+    pixels, labels = few_colours(20)
+    cells = [{"bytes": as_png(image, mode, **options), "path": None} for image in pixels]
+    assert Image.open(io.BytesIO(cells[0]["bytes"])).mode == mode
+    table(cells, labels).to_parquet(cifar10 / "test.parquet")
+    images = load("cifar10", root=cifar10).test.images
+    np.testing.assert_allclose(images, pixels.transpose(0, 3, 1, 2) / 255, rtol=1e-6)
+
+
+def sixteen(channels):
+    """A PNG file of 16 bits a value."""
+    rows = b"".join(b"\0" + bytes(64 * channels) for _ in range(32))
+    header = struct.pack(">IIBBBBB", 32, 32, 16, {1: 0, 3: 2}[channels], 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+
+
+GREY = np.zeros((32, 32), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("png", "mode"),
+    [
+        (as_png(GREY, "L"), "L"),
+        (as_png(GREY, "LA"), "LA"),
+        (as_png(GREY, "1"), "1"),
+        (as_png(np.zeros((32, 32, 4), np.uint8), "RGBA"), "RGBA with transparent pixels"),
+        (as_png(GREY, "P", transparency=0), "P with transparent pixels"),
+        (as_png(GREY, "RGB", transparency=(0, 0, 0)), "RGB with transparent pixels"),
+        (sixteen(1), "I.* of 16 bits a value"),
+        (sixteen(3), "RGB of 16 bits a value"),
+    ],
+    ids=["grey", "grey and opacity", "one bit", "transparent", "transparent palette",
+         "transparent colour", "16 bits grey", "16 bits colour"],
+)  # fmt: skip
+def test_refuses_pictures_that_would_lose_something(cifar10, png, mode):
+    table([{"bytes": png, "path": None}] * 20, np.arange(20) % 10).to_parquet(
+        cifar10 / "test.parquet"
+    )
+    message = rf"image 0: expected an image of 8 bits a value in mode RGB, got mode {mode}; convert"
+    with pytest.raises(ValueError, match=message):
+        load("cifar10", root=cifar10)
+
+
+@pytest.mark.parametrize(
+    ("source", "hidden"),
+    [("mnist", "datasets"), ("cifar10", "datasets"), ("file", "pyarrow"), ("file", "PIL")],
+)
+def test_what_is_not_installed_is_named_with_its_extra(cifar10, monkeypatch, source, hidden):
+    root = cifar10 if source == "file" else None
+    for name in [name for name in sys.modules if name.partition(".")[0] == hidden]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, hidden, None)
+    with pytest.raises(ModuleNotFoundError, match=rf'{hidden}.*pip install "symshare\[data\]"'):
+        load("cifar10" if source == "file" else source, root=root)
 
 
 def test_missing_parquet_files_are_named(cifar10):
@@ -383,7 +524,7 @@ def objects(*arrays):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros(3), "y": np.zeros(3)}, "expected arrays `images` and `labels`, got x, y"),
+        ({"x": np.zeros(3), "y": np.zeros(3)}, "arrays `images` and `labels`, .* got x, y"),
         ({}, "got none"),
         (
             {"images": objects(np.zeros((2, 2)), np.zeros((3, 3))), "labels": np.arange(2)},
@@ -397,12 +538,27 @@ def objects(*arrays):
             {"images": np.zeros((2, 3, 3)), "labels": np.array([0, 5]), "classes": np.array(["a"])},
             "at least 2 classes, got 1",
         ),
-        ({"images": np.zeros((2, 3, 3)), "labels": np.array([0, -1])}, "label -1 is out of range"),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(2)},
+            "or `train_images`, .* got train_images, train_labels; save",
+        ),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(2),
+             "test_images": np.zeros((2, 4, 4)), "test_labels": np.arange(2)},
+            r"one shape in train, test, .* got .2, 3, 3. and .2., .2, 4, 4. and .2.; resize",
+        ),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(3),
+             "test_images": np.zeros((2, 3, 3)), "test_labels": np.arange(1)},
+            "as many labels in each, .*; .* one label per image",
+        ),
+        ({"images": np.zeros((2, 3, 3)), "labels": np.array([0, -1])}, "labels: -1 is out of"),
         ({"images": np.full((2, 3, 3), np.nan), "labels": np.arange(2)}, "first in image 0"),
         ({"images": np.random.rand(2, 3, 3), "labels": np.arange(2)}, "needs at least 5 different"),
         ({"images": np.zeros((2, 3, 3)), "labels": np.zeros(2, int)}, "at least 2 classes, got 1"),
     ],
-    ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "negative",
+    ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "no test part",
+         "unequal parts", "labels of another part", "negative",
          "nan", "few images", "one class"],
 )  # fmt: skip
 def test_refuses_npz_content(npz, arrays, message):
@@ -437,7 +593,19 @@ def test_importing_data_pulls_in_no_heavy_package():
     script = (
         "import sys, symshare.data\n"
         "print([m for m in ('sklearn', 'datasets', 'pyarrow', 'pandas', 'matplotlib',"
-        " 'pytorch_lightning', 'scipy') if m in sys.modules])"
+        " 'pytorch_lightning', 'scipy', 'PIL') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_library_and_digits_do_without_extras():
+    script = (
+        "import sys\n"
+        "for name in ('matplotlib', 'datasets', 'pyarrow', 'pandas', 'PIL', 'onnx'):\n"
+        "    sys.modules[name] = None\n"
+        "import symshare, symshare.layers, symshare.convert, symshare.propose, symshare.data\n"
+        "print(len(symshare.data.load('digits').test))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "359", done.stderr

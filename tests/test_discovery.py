@@ -51,8 +51,11 @@ def turned():
 
 @pytest.fixture(scope="module")
 def whole(tiny, turned, tmp_path_factory):
-    """A discovery on the turned shapes."""
-    return symshare.discover(*turned, out=tmp_path_factory.mktemp("whole") / "run")
+    """A discovery on the turned shapes, without what only extras bring."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("matplotlib", "datasets", "pyarrow", "PIL", "onnx", "onnxscript"):
+            patch.setitem(sys.modules, name, None)
+        return symshare.discover(*turned, out=tmp_path_factory.mktemp("whole") / "run")
 
 
 def test_finds_the_group_of_arrays_and_writes_the_evidence(whole):
@@ -251,6 +254,21 @@ def test_proposing_and_judging_are_given_that_pool(turned, tmp_path, monkeypatch
     assert torch.equal(given[0].images, pool.images)
 
 
+def test_a_folder_in_use_is_left_alone(turned, tmp_path, monkeypatch):
+    seen = []
+
+    def again(*_):
+        with pytest.raises(BlockingIOError, match="run is in use by process"):
+            symshare.discover(*turned, out=tmp_path / "run")
+        seen.append(True)
+        raise InterruptedError
+
+    monkeypatch.setattr("symshare.discovery.run.propose_candidates", again)
+    with pytest.raises(InterruptedError):
+        symshare.discover(*turned, out=tmp_path / "run")
+    assert seen == [True]
+
+
 def test_takes_numbers_and_names_of_numpy(turned, tmp_path):
     images, labels = turned
     found = symshare.discover(
@@ -265,6 +283,25 @@ def test_takes_numbers_and_names_of_numpy(turned, tmp_path):
     assert found.record.commands == (
         "symshare.discover(images, labels, classes=classes, candidates=candidates, seed=1)",
     )
+
+
+def test_takes_channels_last_where_that_is_said(turned, monkeypatch, unchecked):
+    images, labels = turned
+    last = np.repeat(images[:, 0, :, :, None], 2, axis=3)
+    seen = []
+    monkeypatch.setattr("symshare.discovery.run._discover", lambda *a, **k: seen.append(a))
+    with pytest.raises(ValueError, match="may as well be .*layout='NHWC'"):
+        symshare.discover(last, labels)
+    symshare.discover(last, labels, layout="NHWC")
+    _, command, parts, *_ = seen[0]
+    assert command == "symshare.discover(images, labels, layout=layout)"
+    assert parts(0).train.images.shape[1:] == (2, 8, 8)
+
+
+@pytest.mark.parametrize("candidates", [["rot90"], "rot90", groups.dihedral])
+def test_candidates_of_another_kind_are_refused(turned, unchecked, candidates):
+    with pytest.raises(ValueError, match="candidates as a GroupAction, got a .*; use for example"):
+        symshare.discover(*turned, candidates=candidates)
 
 
 def test_different_calls_have_different_folders(turned, monkeypatch, tmp_path):

@@ -10,8 +10,7 @@ from experiments import images as runs
 from experiments import protocol as module
 from experiments.protocol import noisy, protocol
 from experiments.settings import ImageRun, ImagesConfig
-from symshare.data import LabelledImages, transform
-from symshare.fit.train import TEST_SEED, freeze
+from symshare.data import TEST_SEED, LabelledImages, freeze, transform
 
 TESTS = {"turned": "rotate:360", "upright": "none"}
 

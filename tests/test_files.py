@@ -1,9 +1,11 @@
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
-from symshare.files import claim, open_tensors, read_json, write_atomically
+from symshare.files import claimed, open_tensors, read_json, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path, monkeypatch):
@@ -20,23 +22,83 @@ def test_a_failed_write_leaves_the_old_content_and_nothing_else(tmp_path, monkey
     assert os.listdir(path.parent) == ["file.json"]
 
 
+def take(folder, config=None, fingerprint="f00d"):
+    with claimed(folder, config or {"a": 1}, fingerprint):
+        return (folder / "config.yaml").read_text()
+
+
 def test_the_same_run_may_claim_its_folder_again(tmp_path):
-    claim(tmp_path / "run", {"a": 1}, "f00d")
-    claim(tmp_path / "run", {"a": 1}, "f00d")
+    assert take(tmp_path / "run") == take(tmp_path / "run")
 
 
 def test_a_leftover_of_an_interrupted_write_does_not_block_a_folder(tmp_path):
     (tmp_path / ".config.yaml.x1").write_text("cut")
-    claim(tmp_path, {"a": 1}, "f00d")
+    take(tmp_path)
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from symshare.files import claimed
+with claimed(Path(sys.argv[1]), {"a": 1}, "f00d"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def other(tmp_path):
+    """Another process that works in the folder `run`."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "run")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("config", [{"a": 1}, {"a": 2}], ids=["same run", "another run"])
+def test_a_folder_in_use_is_refused_by_name_of_its_holder(tmp_path, other, config):
+    message = rf"run is in use by process {other.pid} on .*; wait until it ends, or choose another"
+    for _ in range(2):
+        with pytest.raises(BlockingIOError, match=message):
+            take(tmp_path / "run", config)
+    other.communicate("")
+    assert take(tmp_path / "run")
+
+
+def test_a_process_that_was_killed_leaves_its_folder_to_others(tmp_path, other):
+    other.kill()
+    other.wait()
+    assert take(tmp_path / "run")
+
+
+def test_a_second_call_in_the_same_process_is_kept_out_too(tmp_path):
+    with claimed(tmp_path, {"a": 1}, "f00d"), pytest.raises(BlockingIOError, match="process"):
+        take(tmp_path)
+    take(tmp_path)
+
+
+def test_a_folder_of_something_else_is_left_as_it_was(tmp_path):
+    (tmp_path / "thesis.txt").write_text("irreplaceable")
+    with pytest.raises(ValueError, match="is no run of symshare"):
+        take(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_a_run_that_fails_gives_its_folder_back(tmp_path):
+    with pytest.raises(ZeroDivisionError), claimed(tmp_path, {"a": 1}, "f00d"):
+        _ = 1 / 0
+    take(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("config", "data"), [({"a": 2}, "f00d"), ({"a": 1}, "beef")], ids=["config", "data"]
 )
 def test_another_run_is_refused(tmp_path, config, data):
-    claim(tmp_path / "run", {"a": 1}, "f00d")
+    take(tmp_path / "run")
     with pytest.raises(ValueError, match="another configuration or of other data"):
-        claim(tmp_path / "run", config, data)
+        take(tmp_path / "run", config, data)
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"b": 1}', "\x00\xff"])

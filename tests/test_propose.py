@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -442,3 +444,12 @@ class TestCandidates:
 def test_errors(images: torch.Tensor, options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         propose(images, **options)
+
+
+def test_proposing_imports_no_training_code():
+    script = (
+        "import sys, symshare.discovery.search\n"
+        "print([m for m in sys.modules if m.startswith(('symshare.fit', 'pytorch_lightning'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

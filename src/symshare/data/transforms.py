@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
+
+from symshare.data.images import LabelledImages
+from symshare.names import check_transform
 
 
 @dataclass(frozen=True)
@@ -66,19 +67,28 @@ def transform(spec: str) -> Transform:
         >>> quarter(image, torch.Generator().manual_seed(0)).shape
         torch.Size([1, 1, 2, 2])
     """
-    head, colon, numbers = spec.partition(":")
-    if head in _MOVES and not colon:
-        return Transform(spec, True, partial(_move, moves=_MOVES[head], name=spec))
-    if head == "rotate":
-        return Transform(spec, False, partial(_rotate_randomly, largest=_angle(spec, numbers)))
-    if head == "scale":
-        low, high = _factors(spec, numbers)
-        return Transform(spec, False, partial(_scale_randomly, low=low, high=high))
-    near = [_FORMS[name] for name in difflib.get_close_matches(head.lower(), _FORMS, n=3)]
-    hint = f"did you mean {' or '.join(near)}?" if near else "use one of them"
-    raise ValueError(
-        f"transform: expected one of {', '.join(_FORMS.values())}, got {spec!r}; {hint}"
-    )
+    name, numbers = check_transform(spec)
+    if name in _MOVES:
+        return Transform(spec, True, partial(_move, moves=_MOVES[name], name=spec))
+    act = {"rotate": rotate, "scale": scale}[name]
+    return Transform(spec, False, partial(_interpolate, act=act, numbers=numbers))
+
+
+def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
+    """The data with every image transformed once.
+
+    Args:
+        data: What to transform.
+        law: The transformation.
+        seed: Of what each image draws from it.
+
+    Example:
+        >>> data = LabelledImages(torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 0, 1]), ("a", "b"))
+        >>> torch.equal(freeze(data, transform("none"), 0).images, data.images)
+        True
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return LabelledImages(law(data.images, generator), data.labels, data.classes)
 
 
 def rotate(
@@ -144,29 +154,25 @@ def _move(
             f"transform {name!r}: expected square images, got {height}x{width}; crop or pad them, "
             "or use flips or half"
         )
-    for move, coin in zip(moves, _coins(len(moves), len(images), generator), strict=True):
-        images = torch.where(coin.to(images.device)[:, None, None, None], move(images), images)
+    drawn = (len(moves), len(images))
+    coins = torch.randint(2, drawn, generator=generator, device=generator.device).bool()
+    for move, coin in zip(moves, coins.to(images.device), strict=True):
+        images = torch.where(coin[:, None, None, None], move(images), images)
     return images
 
 
-def _coins(moves: int, images: int, generator: Generator) -> Bool[Tensor, "moves N"]:
-    drawn = torch.randint(2, (moves, images), generator=generator, device=generator.device)
-    return drawn.bool()
-
-
-def _rotate_randomly(images: Tensor, generator: Generator, largest: float) -> Tensor:
-    return rotate(images, largest * _uniform(images, generator))
-
-
-def _scale_randomly(images: Tensor, generator: Generator, low: float, high: float) -> Tensor:
-    return scale(images, low + (high - low) * _uniform(images, generator))
-
-
-def _uniform(images: Tensor, generator: Generator) -> Float[Tensor, " N"]:
+def _interpolate(
+    images: Tensor,
+    generator: Generator,
+    act: Callable[[Tensor, Tensor], Tensor],
+    numbers: tuple[float, float],
+) -> Tensor:
+    """Act on each image with a number drawn uniformly between two."""
+    low, high = numbers
     drawn = torch.rand(
         len(images), generator=generator, device=generator.device, dtype=torch.float32
     )
-    return drawn.to(images.device)
+    return act(images, low + (high - low) * drawn.to(images.device))
 
 
 def _per_image(images: Tensor, values: Tensor | float) -> Float[Tensor, " N"]:
@@ -185,55 +191,17 @@ def _sample(images: Tensor, matrices: Float[Tensor, "N 2 2"]) -> Tensor:
     return grid_sample(images.to(dtype), grid, align_corners=False).to(images.dtype)
 
 
-def _angle(spec: str, numbers: str) -> float:
-    if not re.fullmatch(_NUMBER, numbers) or not 0 < float(numbers) <= 360:
-        raise ValueError(
-            f"transform {spec!r}: expected rotate:A with A in degrees, 0 < A <= 360, got "
-            f"{numbers or 'nothing'!r} for A; write for example rotate:90"
-        )
-    return float(numbers)
-
-
-def _factors(spec: str, numbers: str) -> tuple[float, float]:
-    match = re.fullmatch(f"({_NUMBER})-({_NUMBER})", numbers)
-    low, high = map(float, match.groups()) if match else (0.0, 0.0)
-    if not 0 < low <= high:
-        raise ValueError(
-            f"transform {spec!r}: expected scale:a-b with 0 < a <= b, got "
-            f"{numbers or 'nothing'!r} for a-b; write for example scale:0.5-1"
-        )
-    return low, high
-
-
-def _flip_w(images: Tensor) -> Tensor:
-    return images.flip(-1)
-
-
-def _flip_h(images: Tensor) -> Tensor:
-    return images.flip(-2)
-
-
-def _half_turn(images: Tensor) -> Tensor:
-    return images.flip((-2, -1))
-
-
-def _quarter_turn(images: Tensor) -> Tensor:
-    return torch.rot90(images, 1, (-2, -1))
-
-
-def _transpose(images: Tensor) -> Tensor:
-    return images.transpose(-2, -1)
-
-
-_NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+_FLIP_W = partial(torch.flip, dims=(-1,))
+_FLIP_H = partial(torch.flip, dims=(-2,))
+_HALF_TURN = partial(torch.flip, dims=(-2, -1))
+_QUARTER_TURN = partial(torch.rot90, k=1, dims=(-2, -1))
+_TRANSPOSE = partial(torch.transpose, dim0=-2, dim1=-1)
 
 _MOVES: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
     "none": (),
-    "flip": (_flip_w,),
-    "flips": (_flip_w, _flip_h),
-    "half": (_half_turn,),
-    "quarter": (_quarter_turn, _half_turn),
-    "d4": (_flip_w, _flip_h, _transpose),
+    "flip": (_FLIP_W,),
+    "flips": (_FLIP_W, _FLIP_H),
+    "half": (_HALF_TURN,),
+    "quarter": (_QUARTER_TURN, _HALF_TURN),
+    "d4": (_FLIP_W, _FLIP_H, _TRANSPOSE),
 }
-
-_FORMS = {name: name for name in _MOVES} | {"rotate": "rotate:A", "scale": "scale:a-b"}

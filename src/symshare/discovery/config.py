@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from symshare.names import check_transform
+
 __all__ = ["BUDGETS", "Budget", "BudgetName", "DiscoveryConfig", "Storage"]
 
 BudgetName = Literal["quick", "standard", "thorough"]
@@ -71,6 +73,7 @@ class DiscoveryConfig:
 
     def __post_init__(self) -> None:
         """Refuse what would fail only later."""
+        check_transform(self.transform)
         if self.budget not in BUDGETS:
             raise ValueError(f"budget must be one of {', '.join(BUDGETS)}, got {self.budget!r}")
         # Networks are compared with this seed and those after it.

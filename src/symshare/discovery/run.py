@@ -13,14 +13,14 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, load, split, transform
+from symshare.data import LabelledImages, Splits, Transform, load, split, transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
-from symshare.files import claim, open_tensors
+from symshare.files import claimed, open_tensors
 from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
@@ -67,6 +67,7 @@ def discover(
     labels: Any,
     *,
     classes: Iterable[object] | None = None,
+    layout: str | None = None,
     transform: str = "none",
     candidates: GroupAction | None = None,
     periodic: tuple[str, ...] = (),
@@ -80,6 +81,8 @@ def discover(
         images: array or tensor [N, C, H, W] or [N, H, W]; uint8 is divided by 255.
         labels: integers [N].
         classes: names of the classes.
+        layout: order of the axes of the images, "NCHW", "NHWC" or "NHW", asked for where the shape
+            leaves it open.
         transform: random transformation put on every image, "none" for the data as it is.
         candidates: further transformations to judge, acting on the image grid.
         periodic: axes, "H" or "W", along which images wrap around.
@@ -95,10 +98,14 @@ def discover(
         ValueError: where the data cannot be used, or `out` holds another run.
         OSError: where `out` cannot be written.
     """
-    named = None if classes is None else tuple(map(str, classes))
-    data = LabelledImages.from_arrays(images, labels, named).to("cpu")
+    if not isinstance(candidates, GroupAction | None):
+        raise ValueError(
+            f"discover: expected candidates as a GroupAction, got a {type(candidates).__name__}; "
+            'use for example symshare.groups.dihedral(4).subset(["rot90"])'
+        )
+    data = LabelledImages.from_arrays(images, labels, classes, layout).to("cpu")
     config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
-    handed = {"classes": classes, "candidates": candidates}
+    handed = {"classes": classes, "layout": layout, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(_split, data)
     return _discover(config, command, parts, candidates, out, Observer())
@@ -133,16 +140,31 @@ def _discover(
     if splits.train.images[0, 0].numel() < 2:
         raise ValueError("discover: images of one pixel have no transformations to judge")
     law(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
-    folder = _claim(config, splits, extra, out)
-    _, channels, height, width = splits.train.images.shape
-    observer.started(
-        config,
-        (len(splits.train), len(splits.validation), len(splits.test)),
-        (channels, height, width),
-        len(splits.train.classes),
-        folder,
-    )
+    fingerprint = _fingerprint(splits, extra)
+    folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
+    with claimed(folder, config.to_dict(), fingerprint):
+        _, channels, height, width = splits.train.images.shape
+        observer.started(
+            config,
+            (len(splits.train), len(splits.validation), len(splits.test)),
+            (channels, height, width),
+            len(splits.train.classes),
+            folder,
+        )
+        return _discover_in(folder, config, command, splits, law, parts, extra, observer)
 
+
+def _discover_in(
+    folder: Path,
+    config: DiscoveryConfig,
+    command: str,
+    splits: Splits,
+    law: Transform,
+    parts: Callable[[int], Splits],
+    extra: GroupAction | None,
+    observer: Observer,
+) -> Discovery:
+    """The steps, in a folder that is claimed."""
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     candidates, propose_seconds = propose_candidates(folder, config, pool, law, extra)
     observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
@@ -191,15 +213,6 @@ def _discover(
     )
     observer.finished(record, discovery.report)
     return discovery
-
-
-def _claim(
-    config: DiscoveryConfig, splits: Splits, extra: GroupAction | None, out: Path | str | None
-) -> Path:
-    fingerprint = _fingerprint(splits, extra)
-    folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
-    claim(folder, config.to_dict(), fingerprint)
-    return folder
 
 
 def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> VerdictRecord:

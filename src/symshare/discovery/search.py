@@ -1,16 +1,13 @@
-"""The search itself: which images, which candidates, what networks say about each of them."""
+"""Which images are searched, and which candidates they propose."""
 
 from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, Transform, sample
+from symshare.data import LabelledImages, Splits, Transform, freeze, sample
 from symshare.discovery.config import Budget
-from symshare.fit.config import OptimConfig
-from symshare.fit.train import freeze
 from symshare.groups import GroupAction
-from symshare.judge import Evidence, gather
 from symshare.propose import Candidates, propose
 
-__all__ = ["candidates_of", "evidence_on", "judge_pool"]
+__all__ = ["candidates_of", "judge_pool"]
 
 
 def judge_pool(splits: Splits, budget: Budget, seed: int) -> LabelledImages:
@@ -29,16 +26,6 @@ def candidates_of(
     """Candidates from images as the law makes them, whatever their unit."""
     images = _standardised(freeze(pool, law, seed).images)
     return propose(images, periodic=periodic, extra=extra, seed=seed)
-
-
-def evidence_on(
-    action: GroupAction, pool: LabelledImages, law: Transform, steps: int, seed: int
-) -> Evidence:
-    """What networks trained for so many steps say about every element but the identity."""
-    height, width = pool.images.shape[2:]
-    permutations = action.permutation((height, width))[1:]
-    optim = OptimConfig(steps=steps, evaluations=1, lr=5e-3)
-    return gather(pool, law, permutations, optim, seed)
 
 
 def _standardised(images: Tensor) -> Tensor:

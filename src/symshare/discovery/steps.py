@@ -6,16 +6,16 @@ from pathlib import Path
 
 from safetensors.torch import save
 
-from symshare.data import LabelledImages, Transform
+from symshare.data import LabelledImages, Transform, freeze
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
-from symshare.discovery.search import candidates_of, evidence_on
+from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
-from symshare.fit.train import freeze
+from symshare.fit.config import OptimConfig
 from symshare.groups import GroupAction
-from symshare.judge import Evidence
+from symshare.judge import Evidence, gather
 from symshare.propose import Candidates
 
-__all__ = ["gather_evidence", "propose_candidates", "write_examples"]
+__all__ = ["evidence_on", "gather_evidence", "propose_candidates", "write_examples"]
 
 
 def propose_candidates(
@@ -60,6 +60,16 @@ def gather_evidence(
     if tensors["moved_loss"].shape[0] != len(action) - 1:
         raise ValueError(damaged(path))
     return Evidence(**tensors, classes=int(metadata["classes"])), float(metadata["seconds"])
+
+
+def evidence_on(
+    action: GroupAction, pool: LabelledImages, law: Transform, steps: int, seed: int
+) -> Evidence:
+    """What networks trained for so many steps say about every element but the identity."""
+    height, width = pool.images.shape[2:]
+    permutations = action.permutation((height, width))[1:]
+    optim = OptimConfig(steps=steps, evaluations=1, lr=5e-3)
+    return gather(pool, law, permutations, optim, seed)
 
 
 def write_examples(folder: Path, data: LabelledImages, law: Transform, seed: int) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from symshare.names import check_transform
 from symshare.settings import NetworkConfig
 
 __all__ = ["DataConfig", "FitConfig", "OptimConfig"]
@@ -28,6 +29,10 @@ class DataConfig:
     transform: str = "none"
     root: str | None = None
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a transformation that does not exist."""
+        check_transform(self.transform)
 
 
 @dataclass(frozen=True)

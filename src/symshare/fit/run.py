@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save
 
 from symshare.data import Splits, Transform, load, transform
-from symshare.files import claim, write_atomically
+from symshare.files import claimed, write_atomically
 from symshare.fit.config import FitConfig
 from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
@@ -56,7 +56,20 @@ def fit_splits(
         torch.manual_seed(config.seed)
         images, classes = splits.train.images, splits.train.classes
         network = build_network(config.model, images.shape[1:], len(classes))
-    claim(out, config.to_dict(), splits.fingerprint)
+    with claimed(out, config.to_dict(), splits.fingerprint):
+        return _fit_in(out, config, network, splits, law, start, progress)
+
+
+def _fit_in(
+    out: Path,
+    config: FitConfig,
+    network: GroupNetwork,
+    splits: Splits,
+    law: Transform,
+    start: float,
+    progress: bool,
+) -> ResultRecord:
+    """Train a network in a folder that is claimed."""
     finished, tensors = out / "result.json", out / "representations.safetensors"
     if finished.exists() and tensors.exists():
         return ResultRecord.read(finished)

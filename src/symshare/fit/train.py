@@ -20,16 +20,14 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from symshare.data import LabelledImages, Transform
+from symshare.data import TEST_SEED, LabelledImages, Transform, freeze
 from symshare.files import damaged, write_atomically
 from symshare.fit.config import OptimConfig
 from symshare.fit.module import Batches, Classifier, Standardise
 
-__all__ = ["TEST_SEED", "Trained", "freeze", "train"]
+__all__ = ["Trained", "train"]
 
 _EVALUATION_BATCH = 512
-TEST_SEED = 7919
-"""Held-out images are transformed once, alike for every model and seed of a run."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +138,6 @@ def train(
         with torch.random.fork_rng(devices=[]), _interruptible():
             trainer.fit(classifier, batches, held_out, ckpt_path=resume, weights_only=True)
     return Trained(classifier, trainer, table)
-
-
-def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
-    """The data with every image transformed once."""
-    generator = torch.Generator().manual_seed(seed)
-    return LabelledImages(law(data.images, generator), data.labels, data.classes)
 
 
 class MetricsTable(Callback):

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.data import LabelledImages, Transform, halves
+from symshare.data import LabelledImages, Transform, freeze, halves
 from symshare.fit.config import OptimConfig
-from symshare.fit.train import Trained, freeze, train
+from symshare.fit.train import Trained, train
 from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
 from symshare.models import probe
 

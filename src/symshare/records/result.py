@@ -1,9 +1,9 @@
 """What the `result.json` of one network holds."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from symshare.records.record import Record
+from symshare.settings import Kind
 
 __all__ = ["ResultRecord"]
 
@@ -24,7 +24,7 @@ class ResultRecord(Record):
         seconds: Wall time in s; of a resumed run, since it was resumed.
     """
 
-    model: Literal["cnn", "gcnn", "gated", "sinkhorn"]
+    model: Kind
     seed: int
     val_loss: float
     val_accuracy: float

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from symshare.data.cache import cached
+from symshare.data.reading import cached
 
 
 class Decoder:
