@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import pytest
