@@ -21,7 +21,7 @@ from symshare.fit.measure import measure_by_element
 from symshare.fit.train import train
 from symshare.groups import Action
 from symshare.models import GroupNetwork, dictionary
-from symshare.representations import Representation
+from symshare.representations import Stack
 
 __all__ = ["build", "elements", "run_images"]
 
@@ -113,7 +113,7 @@ def build(config: ImageRun, action: Action, splits: Splits) -> GroupNetwork:
         return network(config.network, action, splits.train)
 
 
-def _recovery(stacks: list[Representation], law: str) -> dict[str, Any]:
+def _recovery(stacks: list[Stack], law: str) -> dict[str, Any]:
     """Metrics of the lifting stack, and of every hidden one that may be formed.
 
     They are beside the elements that make the data what it is, if these are known: the elements

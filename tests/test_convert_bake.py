@@ -715,7 +715,7 @@ def test_hard_takes_the_nearest_permutations(options):
     model = GroupCNN(SMALL, 1, 10, 3, wscnn(SMALL, G, make), (9, 9)).eval()
     baked = bake(model, hard=True)
     for i, layer in enumerate((model.lifting, *model.hidden)):
-        expected = torch.einsum("gde,oie->ogid", nearest(layer.representation()), layer.theta)
+        expected = torch.einsum("gde,oie->ogid", nearest(layer.stack()), layer.theta)
         got = getattr(baked, f"conv{i}").weight.unflatten(0, (-1, G))
         torch.testing.assert_close(got.reshape(3, G, -1), expected.flatten(2), atol=0, rtol=0)
 
@@ -755,7 +755,7 @@ def test_hard_at_the_size_of_the_cube():
     learned = Kronecker.from_action(cube, 3, learn=True)
     layer = GroupConv3d(1, 1, 3, learned)
     with pytest.raises(ValueError, match="would need"):
-        layer.representation()
+        layer.stack()
     known = GroupConv3d(1, 1, 3, Kronecker.from_action(cube, 3))
     known.load_state_dict({"theta": layer.theta, "bias": layer.bias})
     assert not torch.allclose(bake(layer)[1].weight, known.kernel(), atol=1e-3)
@@ -786,7 +786,7 @@ def test_hard_on_stacks_of_the_identity_alone():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.half])
 def test_hard_in_other_dtypes(dtype):
     model = LiftConv2d(1, 2, 3, blurred(G, 9)).to(dtype).eval()
-    expected = torch.einsum("gde,oie->ogid", nearest(model.representation()).to(dtype), model.theta)
+    expected = torch.einsum("gde,oie->ogid", nearest(model.stack()).to(dtype), model.theta)
     assert torch.equal(bake(model, hard=True)[0].weight.flatten(), expected.flatten())
 
 

@@ -95,7 +95,7 @@ def test_elements_without_samples_stay_where_they_started(task):
 
 def test_the_entropy_makes_it_sharp():
     soft, sharp = (
-        _recovery(problem(config), train(config, problem(config)).representation().detach())
+        _recovery(problem(config), train(config, problem(config)).stack().detach())
         for config in (small(entropy=0.0), small())
     )
     assert soft["exact"] == sharp["exact"] == 1.0

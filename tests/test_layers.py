@@ -228,8 +228,21 @@ class TestAxesOfEveryLayer:
         layer, x = layer_and_input(name)
         order = torch.tensor([3, 0, 4, 2, 1])
         moved = copy.deepcopy(layer)
-        moved.representation = Fixed(layer.representation()[order])
+        moved.representation = Fixed(layer.stack()[order])
         torch.testing.assert_close(moved(x), layer(x)[:, :, order])
+
+    def test_device_and_dtype_are_those_of_torch(self, name):
+        layer, x = layer_and_input(name)
+        size = () if "Linear" in name else (2,)
+        made = getattr(layers, name)(
+            I, O, *size, layer.representation, device="meta", dtype=torch.float64
+        )
+        assert {t.device.type for t in (*made.parameters(), *made.buffers(), made.stack())} == {
+            "meta"
+        }
+        assert made.theta.dtype == made.bias.dtype == torch.float64
+        made.load_state_dict(layer.double().state_dict(), assign=True)
+        torch.testing.assert_close(made(x.double()), layer(x.double()))
 
     def test_norms_and_means_fit_behind_it(self, name):
         layer, x = layer_and_input(name)
@@ -298,6 +311,11 @@ def test_layers_follow_the_dtype(dtype):
     stack = [LiftConv2d(1, 2, 3, Sinkhorn(4, 9)), GroupConv2d(2, 2, 3, Gated(GROUPS["C4"]))]
     network = torch.nn.Sequential(*stack, GroupPool(stack[1].representation.gate)).to(dtype)
     assert network(torch.randn(2, 1, 7, 7, dtype=dtype)).dtype == dtype
+
+
+def test_a_measure_in_another_dtype_weighs_a_half_precision_layer():
+    conv = GroupConv2d(2, 2, 3, Gated(GROUPS["C4"]), dtype=torch.bfloat16)
+    assert conv(torch.randn(1, 2, 4, 5, 5, dtype=torch.bfloat16)).dtype == torch.bfloat16
 
 
 def test_autocast_keeps_the_expansion_exact():

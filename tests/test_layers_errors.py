@@ -126,8 +126,20 @@ ERRORS = {
     ),
     # Representations.
     "kernel": (lambda: LiftConv2d(1, 2, 5, Sinkhorn(4, 9)), "D=9 positions, but a kernel of size"),
-    "unbound": (lambda: GroupLinear(1, 2, C4), "no positions of its own"),
+    "unbound": (lambda: GroupLinear(1, 2, C4), "no positions of their own"),
     "theta": (lambda: Sinkhorn(4, 9).expand(torch.zeros(2, 1, 8)), "has 8; the last axis"),
+    "exchanged": (
+        lambda: LiftConv2d(1, 2, 5, Sinkhorn(25, 4)),
+        r"Sinkhorn: group_size=25 is more than the 4! = 24 permutations of positions=4; are the",
+    ),
+    "exchanged, though there are so many": (
+        lambda: LiftConv2d(1, 2, 3, Sinkhorn(9, 4)),
+        r"Sinkhorn\(group_size=9, positions=4\): R acts on D=4 .* has 9; use positions=9",
+    ),
+    "group layer of one element": (
+        lambda: GroupConv2d(8, 8, 3, Sinkhorn(4, 9)),
+        r"Sinkhorn\(group_size=4, positions=9\): a group layer on maps of 4 elements.* = 4\*9 = 36",
+    ),
     "gate": (lambda: GroupConv2d(1, 2, 3, Gated(torch.eye(18).repeat(4, 1, 1))), "cannot weigh"),
     "gate in linear": (
         lambda: GroupLinear(1, 2, Gated(torch.eye(4).repeat(3, 1, 1))),
@@ -178,11 +190,11 @@ ERRORS = {
     ),
     "function elements": (
         lambda: conv((1, 2, 4, 8, 8), (2, 2, 35), (4, 35, 35)),
-        "group_conv: theta .* no multiple of the 9 taps",
+        r"group_conv: theta .* no multiple of the 9 taps .* f is \[B, I, K, \*space\], here",
     ),
     "function taps": (
         lambda: conv((1, 2, 8, 8), (2, 2, 8), (4, 8, 8), "lift_conv"),
-        "lift_conv: theta .* has D=8 positions, but a kernel of size .* has 9",
+        "lift_conv: theta .* has D=8 positions, not the 9 taps of a kernel of size",
     ),
     "function stack": (
         lambda: conv((1, 2, 8, 8), (2, 2, 9), (4, 8, 8), "lift_conv_transpose"),
@@ -250,13 +262,13 @@ def test_says_what_does_not_fit(case):
 @pytest.mark.parametrize("name", [n for n in layers.__all__ if "Conv" in n or "Linear" in n])
 def test_refuses_layers_without_channels(name, sizes):
     kernel = () if name == "GroupLinear" else (1,)
-    positions = 4 if name.startswith("GroupConv") else 1
+    D = 4 if name.startswith("GroupConv") else 1
     message = (
         f"^{name}: in_channels and out_channels must be at least 1, got "
         f"in_channels={sizes[0]}, out_channels={sizes[1]}$"
     )
     with pytest.raises(ValueError, match=message):
-        getattr(layers, name)(*sizes, *kernel, Sinkhorn(4, positions))
+        getattr(layers, name)(*sizes, *kernel, Sinkhorn(4, D))
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -273,6 +285,13 @@ def test_refuses_layers_without_channels(name, sizes):
 def test_a_group_has_to_be_wrapped(make, raw):
     with pytest.raises(TypeError, match=r"expected a Representation, got .*Fixed\(action\)"):
         make(raw)
+
+
+@pytest.mark.parametrize("name", [n for n in layers.__all__ if "Conv" in n or "Linear" in n])
+def test_a_missing_representation_is_named(name):
+    kernel = () if name == "GroupLinear" else (5,)
+    with pytest.raises(TypeError, match=f"^{name}: the representation is missing.*pass Fixed"):
+        getattr(layers, name)(3, 8, *kernel)
 
 
 @pytest.mark.usefixtures("unchecked")

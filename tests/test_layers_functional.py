@@ -88,7 +88,7 @@ def test_a_module_is_its_function():
     y = functional.group_conv(
         f,
         conv.theta,
-        conv.representation(),
+        conv.stack(),
         conv.bias,
         kernel_size=(3, 3),
         measure=gated.measure,
@@ -98,7 +98,7 @@ def test_a_module_is_its_function():
     assert torch.equal(conv(f), y)
     linear = GroupLinear(2, 3, Fixed(groups.cyclic_shifts(5)))
     x = torch.randn(4, 2, 5)
-    expected = functional.group_linear(x, linear.theta, linear.representation(), linear.bias)
+    expected = functional.group_linear(x, linear.theta, linear.stack(), linear.bias)
     assert torch.equal(linear(x), expected)
 
 

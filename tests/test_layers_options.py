@@ -105,7 +105,7 @@ def options_of(layer):
 def test_options_are_those_of_torch(kind, dims, transposed, case):
     options = (TRANSPOSED if transposed else PLAIN)[case](dims)
     layer, f = build(kind, dims, transposed, options)
-    R, theta = layer.representation(), layer.theta.detach()
+    R, theta = layer.stack(), layer.theta.detach()
     expected = oracles.convolution(
         f.unsqueeze(2) if kind == "Lift" else f,
         theta,
@@ -152,7 +152,7 @@ def test_the_measure_weighs_the_input_elements(dims, transposed, groups):
     expected = oracles.convolution(
         f,
         layer.theta.detach(),
-        gated(),
+        layer.stack(),
         layer.bias,
         layer.kernel_size,
         measure=gated.measure.detach(),
@@ -171,7 +171,7 @@ def test_arguments_and_defaults_are_those_of_torch(dims, transposed):
         ours = inspect.signature(getattr(layers, f"{kind}Conv{twin}{dims}d")).parameters
         assert list(ours)[:4] == ["in_channels", "out_channels", "kernel_size", "representation"]
         options = {name: p.default for name, p in ours.items() if p.kind is p.KEYWORD_ONLY}
-        skipped = {"self", "in_channels", "out_channels", "kernel_size", "device", "dtype"}
+        skipped = {"self", "in_channels", "out_channels", "kernel_size"}
         assert options == {n: p.default for n, p in theirs.items() if n not in skipped}
 
 
@@ -204,7 +204,7 @@ def test_options_may_be_changed_later(dims, transposed):
     other, _ = build("Group", dims, transposed, {"padding": 1})
     other.load_state_dict(layer.state_dict())
     other.representation = layer.representation
-    layer.padding = (1,) * dims
+    layer.geometry = layer.geometry._replace(padding=(1,) * dims)
     assert torch.equal(layer(f), other(f))
 
 

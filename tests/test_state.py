@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
@@ -31,10 +32,11 @@ KINDS = {
     "gated": lambda s: (s.Gated(c4(s)),) * 2,
     "birkhoff": lambda s: (s.Birkhoff(c4(s)),) * 2,
     "kronecker": lambda s: (s.Kronecker(4, 3),) * 2,
+    "kronecker-learned": lambda s: (s.Kronecker(4, 3, elements="learned"),) * 2,
     "row-stochastic": lambda s: (s.RowStochastic(4, 9), s.RowStochastic(4, 36)),
     "unconstrained": lambda s: (s.Unconstrained(4, 9), s.Unconstrained(4, 36)),
 }
-PROJECTING = ("published", "kronecker")
+PROJECTING = ("published", "kronecker", "kronecker-learned")
 """Beside "sinkhorn", the kinds that `shared` projects."""
 
 
@@ -198,11 +200,13 @@ def test_a_given_stack_is_copied():
     learned = symshare.Sinkhorn(4, 9)
     R = learned()
     frozen = symshare.Fixed(R)
-    assert not frozen().requires_grad
-    before = copy.deepcopy(frozen)()
+    stack = frozen.on_domain()
+    assert not stack().requires_grad
+    before = copy.deepcopy(stack)()
     with torch.no_grad():
         R.zero_()
-    assert torch.equal(frozen(), before)
+    for made in (stack, frozen.on_domain()):
+        assert torch.equal(made(), before)
     assert dict(symshare.Fixed(symshare.Unconstrained(4, 9).matrices).named_parameters()) == {}
 
 
@@ -268,21 +272,123 @@ def test_a_newer_checkpoint_is_refused(network):
         network.load_state_dict(state)
 
 
-def test_functional_call_and_gradients_per_sample(network, x):
-    network.eval()
-    parameters = {n: p.detach() for n, p in network.named_parameters()}
-    # torch.func.functional_call does not give shared parameters back.
-    template = copy.deepcopy(network)
+@pytest.fixture
+def sharing(kind):
+    """A network in which two layers hold one representation, and all one measure."""
+    lifting, hidden = KINDS[kind](symshare)
+    return nn.Sequential(
+        symshare.LiftConv2d(2, 3, 3, lifting),
+        symshare.GroupConv2d(3, 3, 3, hidden),
+        symshare.GroupLayerNorm(lifting.gate),
+        symshare.GroupConv2d(3, 5, 3, hidden, padding=1),
+        symshare.GroupPool(lifting.gate),
+    )
+
+
+def test_what_is_shared_has_one_name(sharing):
+    tensors = [*sharing.named_parameters(remove_duplicate=False)]
+    tensors += sharing.named_buffers(remove_duplicate=False)
+    assert len({id(x) for _, x in tensors}) == len(tensors)
+    state = sharing.state_dict(keep_vars=True)
+    assert set(state) <= {name for name, _ in tensors}
+    assert {id(p) for p in sharing.parameters()} <= {id(x) for x in state.values()}
+    assert list(sharing.state_dict()) == list(state)
+
+
+def test_functional_call_gives_back_what_it_borrows(sharing, x):
+    expected, before = sharing.eval()(x), dict(sharing.named_parameters())
+    other = {name: p + 0.5 * torch.rand_like(p) for name, p in before.items()}
+    y = torch.func.functional_call(sharing, other, (x,))
+    assert not torch.allclose(y, expected)
+    assert torch.equal(sharing(x), expected)
+    after = dict(sharing.named_parameters())
+    assert all(after[name] is before[name] for name in before)
+    with torch.no_grad():
+        for name, p in before.items():
+            p.copy_(other[name])
+    torch.testing.assert_close(sharing(x), y)
+
+
+def test_gradients_per_sample_are_those_of_a_loop(sharing, x):
+    sharing.eval()
+    parameters = {n: p.detach() for n, p in sharing.named_parameters()}
 
     def loss(parameters, sample):
-        return torch.func.functional_call(template, parameters, sample[None]).square().mean()
+        return torch.func.functional_call(sharing, parameters, sample[None]).square().mean()
 
     gradients = torch.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
-    network.zero_grad()
-    network(x[1:2]).square().mean().backward()
-    for name, parameter in network.named_parameters():
-        if parameter.numel():
-            torch.testing.assert_close(gradients[name][1], parameter.grad, atol=1e-4, rtol=1e-3)
+    for i in range(len(x)):
+        sharing.zero_grad()
+        sharing(x[i : i + 1]).square().mean().backward()
+        for name, parameter in sharing.named_parameters():
+            if parameter.numel():
+                found = gradients[name][i]
+                torch.testing.assert_close(found, parameter.grad, atol=1e-4, rtol=1e-3)
+
+
+def test_safetensors_takes_the_state(sharing, x, tmp_path):
+    twin = copy.deepcopy(sharing)
+    save_file(train(sharing, x).state_dict(), tmp_path / "state.safetensors")
+    twin.load_state_dict(load_file(tmp_path / "state.safetensors"), strict=True)
+    assert torch.equal(twin.eval()(x), sharing.eval()(x))
+
+
+# What version 0.1 saved of representations and measures, under every name.
+OLD = {
+    "sinkhorn": [f"{i}.representation.projection" for i in (0, 3)],
+    "gated": ["0.representation.gate", "1.gate", "3.representation.gate", "4.gate"],
+    "birkhoff": [f"{i}.representation.coefficients" for i in (0, 3)],
+    "kronecker": [f"{i}.representation.space.projection" for i in (0, 3)],
+    "kronecker-learned": [
+        "0.representation.space.projection",
+        "3.representation.elements.projection",
+        "3.representation.space.projection",
+    ],
+}
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("kind", OLD)
+def test_the_states_of_version_0_1_are_read(kind, network, x, assign):
+    train(network, x)
+    mine = {k: v for k, v in network.state_dict().items() if "represent" not in k}
+    old = {k: v for k, v in mine.items() if "gate" not in k}
+    for name in OLD[kind]:
+        part = network.get_submodule(name).state_dict()
+        old |= {f"{name}.{key}": value.clone() for key, value in part.items()}
+    other = build(kind)
+    assert str(other.load_state_dict(old, assign=assign)) == "<All keys matched successfully>"
+    torch.testing.assert_close(other.eval()(x), network.eval()(x))
+
+
+@pytest.mark.parametrize(
+    ("kind", "shared_key"), [(k, f"{names[0]}.logits") for k, names in OLD.items()]
+)
+def test_strict_loading_names_what_is_missing_once_and_what_is_unexpected(kind, shared_key):
+    network = build(kind)
+    state = network.state_dict()
+    state["3.representation.other"] = state.pop(shared_key)
+    found = network.load_state_dict(state, strict=False)
+    assert found.missing_keys == [shared_key]
+    assert found.unexpected_keys == ["3.representation.other"]
+    with pytest.raises(RuntimeError, match=f'Missing key.*"{shared_key}"'):
+        network.load_state_dict(state)
+    assert network.load_state_dict(network.state_dict()).missing_keys == []
+
+
+def test_a_state_may_be_collected_for_several_networks(network):
+    other, state = copy.deepcopy(network), network.state_dict(prefix="a.")
+    other.state_dict(destination=state, prefix="b.")
+    assert len(state) == 2 * len(network.state_dict())
+    again = network.state_dict(destination=network.state_dict())
+    assert list(again) == list(network.state_dict())
+
+
+def test_a_layer_prints_what_it_holds_once():
+    shown = repr(symshare.GroupConv2d(2, 2, 3, symshare.Kronecker(4, 3)))
+    assert shown.count("Projection") == shown.count("Transport") == 1
+    assert "KroneckerProduct(group_size=4, positions=36)" in shown
+    assert repr(symshare.LiftConv2d(1, 2, 3, symshare.Sinkhorn(4, 9))).count("Sinkhorn") == 1
 
 
 PROCESSES = """

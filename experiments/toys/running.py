@@ -70,7 +70,7 @@ def run_toy(config: ToyConfig, folder: Path) -> dict[str, Any]:
     layer = train(config, law)
     x, c, g = sample(law, TEST_SAMPLES, stream("test", config.seed))
     with torch.no_grad():
-        R = layer.representation()
+        R = layer.stack()
     accuracy = (predict(layer, law, x) == labels(law, c, g)).double().mean().item()
     shown = torch.stack([c, g], 1)[:SHOWN]
     write_atomically(folder / "stack.safetensors", _content(config, law, layer, R, x, shown))

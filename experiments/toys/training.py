@@ -62,7 +62,7 @@ def train(config: ToyConfig, problem: Problem) -> GroupLinear:
                 fit, shares = _distance(x, W[c, g], g, len(problem.truth))
             else:
                 fit, shares = _soft_minimum(x, W[c], _blur(config, done))
-            entropy = (shares * entropies(layer.representation())).sum()
+            entropy = (shares * entropies(layer.stack())).sum()
             loss = fit + _entropy_weight(config, done) * entropy
             optimiser.zero_grad()
             loss.backward()

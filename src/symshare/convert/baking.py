@@ -13,7 +13,7 @@ from symshare.convert.folding import foldable
 from symshare.convert.networks import is_known_network, plain_network
 from symshare.convert.plain import LAYERS, plain
 from symshare.convert.snapping import snap
-from symshare.representations import Measure, Representation
+from symshare.representations import Measure, Representation, Stack
 
 __all__ = ["BakeReport", "bake", "is_plain"]
 
@@ -69,8 +69,8 @@ def bake(
 
     Returns:
         The copy, in eval mode and sharing no memory with the model; with `data`, the copy and a
-        :class:`BakeReport`. A representation or measure that other modules hold becomes a module
-        that returns the tensor a call of it returned. All weights require gradients.
+        :class:`BakeReport`. A stack or measure that other modules hold becomes a module that
+        returns the tensor a call of it returned. All weights require gradients.
 
     Raises:
         ValueError: if there is nothing to bake, if `hard` meets a representation that learns
@@ -141,8 +141,8 @@ def _constants(model: nn.Module) -> dict[nn.Module, nn.Module]:
         if isinstance(module, Measure):
             constants[module] = Frozen(module())
         elif isinstance(module, Representation):
-            bound = module.positions is not None
-            constants[module] = Frozen(module().clone()) if bound else nn.Identity()
+            has_matrices = isinstance(module, Stack)
+            constants[module] = Frozen(module().clone()) if has_matrices else nn.Identity()
     return constants
 
 

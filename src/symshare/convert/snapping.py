@@ -4,7 +4,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from symshare.analysis import nearest_permutation
-from symshare.representations import Measure, Projection, Representation
+from symshare.representations import Measure, Projection, Stack
 from symshare.representations.birkhoff import Coefficients
 
 __all__ = ["snap"]
@@ -31,11 +31,11 @@ def snap(model: nn.Module) -> None:
             If logits are parametrised, as only what they are computed from can be moved.
     """
     for module in model.modules():
-        if isinstance(module, Representation):
+        if isinstance(module, Stack):
             _check(module)
         elif isinstance(module, _SOURCES) and is_parametrized(module):
             raise ValueError(
-                f"bake: hard=True cannot move the parametrised logits of {module._get_name()}; "
+                f"bake: hard=True cannot move the parametrised logits of {type(module).__name__}; "
                 "call torch.nn.utils.parametrize.remove_parametrizations on them first, or leave "
                 "hard out"
             )
@@ -46,15 +46,15 @@ def snap(model: nn.Module) -> None:
             _settle(module.logits, module.logits.argmax(-1))
 
 
-def _check(representation: Representation) -> None:
-    sources = (m for m in representation.modules() if isinstance(m, (*_SOURCES, Measure)))
+def _check(stack: Stack) -> None:
+    sources = (m for m in stack.modules() if isinstance(m, (*_SOURCES, Measure)))
     known = {p for source in sources for p in source.parameters()}
-    others = [name for name, p in representation.named_parameters() if p not in known]
+    others = [name for name, p in stack.named_parameters() if p not in known]
     if others:
         raise ValueError(
             "bake: hard=True knows the permutations near what Sinkhorn, Kronecker and Birkhoff "
-            f"learn, but not near the {', '.join(others)} of {representation._get_name()}: its "
-            f"matrices are {representation.membership}; leave hard out"
+            f"learn, but not near the {', '.join(others)} of {type(stack).__name__}: its "
+            f"matrices are {stack.membership}; leave hard out"
         )
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.representations import Representation
+from symshare.representations import Stack
 
 __all__ = ["norm_as_printed", "overlap"]
 
@@ -29,7 +29,7 @@ def overlap(part: Any) -> Float[Tensor, ""]:
     """
     stack = _stack(part)
     G, rows, _ = stack.shape
-    if G < 2 or (isinstance(part, Representation) and part.membership == "free"):
+    if G < 2 or (isinstance(part, Stack) and part.membership == "free"):
         return stack.new_zeros(())
     R = stack.flatten(1)
     pairs = (R.sum(0).square().sum() - R.square().sum()) / 2

@@ -1,19 +1,23 @@
 """Layers whose kernels are transformed copies of base kernels: a stack R, then a convolution."""
 
 from symshare.layers.batch_norm import GroupBatchNorm
-from symshare.layers.group import GroupConv1d, GroupConv2d, GroupConv3d
-from symshare.layers.lifting import LiftConv1d, LiftConv2d, LiftConv3d
-from symshare.layers.linear import GroupLinear
-from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
-from symshare.layers.pooling import GroupPool
-from symshare.layers.transposed import (
+from symshare.layers.convolution import (
+    GroupConv1d,
+    GroupConv2d,
+    GroupConv3d,
     GroupConvTranspose1d,
     GroupConvTranspose2d,
     GroupConvTranspose3d,
+    LiftConv1d,
+    LiftConv2d,
+    LiftConv3d,
     LiftConvTranspose1d,
     LiftConvTranspose2d,
     LiftConvTranspose3d,
 )
+from symshare.layers.linear import GroupLinear
+from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
+from symshare.layers.pooling import GroupPool
 
 __all__ = [
     "GroupBatchNorm",

@@ -1,93 +1,81 @@
-"""What all convolution layers share; the layers themselves say how many axes, and from what."""
+"""Convolutions whose kernels are copies of base kernels, in one to three dimensions."""
 
 import warnings
-from typing import ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from symshare.layers import functional
 from symshare.layers.geometry import Geometry, PaddingMode, Size
-from symshare.layers.weights import (
-    base_weights,
-    check_channels,
-    check_representation,
-    positions_of,
-)
-from symshare.representations import Representation
-from symshare.representations.state import Versioned
+from symshare.layers.weights import WeightSharing
+from symshare.representations import Representation, Stack
+
+__all__ = [
+    "Convolution",
+    "GroupConv1d",
+    "GroupConv2d",
+    "GroupConv3d",
+    "GroupConvTranspose1d",
+    "GroupConvTranspose2d",
+    "GroupConvTranspose3d",
+    "LiftConv1d",
+    "LiftConv2d",
+    "LiftConv3d",
+    "LiftConvTranspose1d",
+    "LiftConvTranspose2d",
+    "LiftConvTranspose3d",
+]
 
 
-class Convolution(Versioned):
+def _option(name: str) -> Any:
+    """An option by the name that it has in `torch.nn`."""
+    return property(attrgetter(f"geometry.{name}"))
+
+
+class Convolution(WeightSharing):
     """A convolution whose kernels are copies of base kernels, made by a representation.
 
     Attributes:
-        in_channels: I.
-        out_channels: O, each with G copies.
-        kernel_size, stride, padding, padding_mode, dilation, groups, output_padding: options of
-            the convolution, one number for each axis.
-        transposed: whether it is a transposed convolution.
-        representation: the stack R, bound to this layer's kernel.
+        geometry: the options of the convolution. They can be read one by one as well, under the
+            names that they have in torch; to change some, put another geometry in its place.
         in_group_size: K, the elements of the input; None for a lifting layer.
-        theta: base weights [O, I/groups, D].
-        bias: [O], shared over G, or None.
     """
 
     dims: ClassVar[int]
     lifting: ClassVar[bool]
     transposed: ClassVar[bool]
 
+    kernel_size = _option("kernel_size")
+    stride = _option("stride")
+    padding = _option("padding")
+    padding_mode = _option("padding_mode")
+    dilation = _option("dilation")
+    groups = _option("groups")
+    output_padding = _option("output_padding")
+
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        representation: Representation,
-        geometry: Geometry,
+        representation: Representation | None,
         bias: bool,
+        device: Device,
+        dtype: torch.dtype | None,
+        **options: Any,
     ):
-        super().__init__()
+        super().__init__(in_channels, out_channels)
         who = type(self).__name__
-        check_representation(who, representation)
-        check_channels(who, in_channels, out_channels)
-        geometry.check_channels(who, in_channels, out_channels)
-        size = geometry.kernel_size
-        bound = representation.on_kernel(size) if self.lifting else representation.on_group(size)
-        D = positions_of(bound)
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = size
-        self.stride = geometry.stride
-        self.padding = geometry.padding
-        self.padding_mode: PaddingMode = geometry.padding_mode
-        self.dilation = geometry.dilation
-        self.groups = geometry.groups
-        self.output_padding = geometry.output_padding
-        self.in_group_size = None if self.lifting else D // geometry.taps
-        self.representation = bound
-        self.theta, self.bias = base_weights(out_channels, in_channels // self.groups, D, bias)
-        if bound.gate is not None and self.in_group_size not in (None, bound.group_size):
-            raise ValueError(
-                f"{who}: a measure on {bound.group_size} elements cannot weigh a sum over "
-                f"{self.in_group_size}; use a representation with as many elements in as out"
-            )
+        self.geometry = Geometry.read(who, self.dims, transposed=self.transposed, **options)
+        self.geometry.check_channels(who, in_channels, out_channels)
+        self._share(representation, self.geometry.groups, bias, device, dtype)
+        self.in_group_size = None if self.lifting else self.theta.shape[-1] // self.geometry.taps
         self._said_sizes = False
-        if not geometry.centred and bound.group_size > 1:
-            self._warn_off_centre(geometry)
-
-    @property
-    def geometry(self) -> Geometry:
-        """The options of the convolution."""
-        return Geometry(
-            kernel_size=self.kernel_size,
-            stride=self.stride,
-            padding=self.padding,
-            padding_mode=self.padding_mode,
-            dilation=self.dilation,
-            groups=self.groups,
-            output_padding=self.output_padding,
-            transposed=self.transposed,
-        )
+        if not self.geometry.centred and self.representation.group_size > 1:
+            self._warn_off_centre()
 
     def kernel(self) -> Float[Tensor, "A C *k"]:
         """Expanded kernel, as torch's convolution of this kind takes it.
@@ -97,24 +85,34 @@ class Convolution(Versioned):
             (K = 1 for lifting layers). The group indices are the fast ones, and the measure of
             a group layer is multiplied in.
         """
-        return functional.weight(self._expanded(), self.geometry, self._measure())
+        return functional.weight(self.stack.expand(self.theta), self.geometry, self._measure())
 
     def forward(self, f: Float[Tensor, "B I *space"]) -> Float[Tensor, "B O G *out"]:
-        geometry = self.geometry
-        geometry.check_input(type(self).__name__, f, self.in_channels, self.in_group_size)
+        self.geometry.check_input(type(self).__name__, f, self.in_channels, self.in_group_size)
         if not (self._said_sizes or torch.compiler.is_compiling()):
-            self._check_sizes(geometry, tuple(f.shape[-self.dims :]))
-        return functional.convolve(f, self._expanded(), self.bias, geometry, self._measure())
+            self._check_sizes(tuple(f.shape[-self.dims :]))
+        W = self.stack.expand(self.theta)
+        return functional.convolve(f, W, self.bias, self.geometry, self._measure())
 
-    def _expanded(self) -> Tensor:
-        return self.representation.expand(self.theta)
+    def _stack_of(self, representation: Representation) -> Stack:
+        size = self.geometry.kernel_size
+        if self.lifting:
+            return representation.on_kernel(size)
+        stack = representation.on_group(size)
+        G, K = stack.group_size, stack.positions // self.geometry.taps
+        if stack.gate is not None and G != K:
+            raise ValueError(
+                f"{type(self).__name__}: a measure on {G} elements cannot weigh a sum over {K}; "
+                "use a representation with as many elements in as out"
+            )
+        return stack
 
     def _measure(self) -> Tensor | None:
         return None if self.lifting else self.representation.measure
 
-    def _check_sizes(self, geometry: Geometry, space: tuple[int, ...]) -> None:
+    def _check_sizes(self, space: tuple[int, ...]) -> None:
         """Warn once where a stride puts the sampled positions off centre."""
-        leftover = geometry.leftover(space)
+        leftover = self.geometry.leftover(space)
         if self.representation.group_size == 1 or not any(leftover):
             return
         self._said_sizes = True
@@ -131,7 +129,7 @@ class Convolution(Versioned):
             stacklevel=2,
         )
 
-    def _warn_off_centre(self, geometry: Geometry) -> None:
+    def _warn_off_centre(self) -> None:
         if self.transposed:
             reason = "output_padding adds pixels on one side only"
             remedy = "use output_padding=0 with a kernel size that gives the wanted size"
@@ -173,7 +171,7 @@ class PlainConvolution(Convolution):
         in_channels: int,
         out_channels: int,
         kernel_size: Size,
-        representation: Representation,
+        representation: Representation | None = None,
         *,
         stride: Size = 1,
         padding: Size | str = 0,
@@ -181,6 +179,8 @@ class PlainConvolution(Convolution):
         groups: int = 1,
         bias: bool = True,
         padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ):
         """Make base weights and bind the representation.
 
@@ -188,8 +188,7 @@ class PlainConvolution(Convolution):
             in_channels: I.
             out_channels: O, each with G copies.
             kernel_size: one length, or one for each axis; odd or even.
-            representation: the stack R, or one that serves every kernel size, such as
-                `Fixed(groups.rotations(4))`.
+            representation: how kernels are transformed, such as `Fixed(groups.rotations(4))`.
             stride: step of the kernel, in pixels. Above 1 it keeps rotations and flips exact
                 only where size + 2 padding - dilation (kernel - 1) - 1 is a multiple of it.
             padding: pixels added on both sides, "valid" (none) or "same" (as many as keep the
@@ -198,15 +197,21 @@ class PlainConvolution(Convolution):
             groups: blocks of channels that do not see each other; divides I and O.
             bias: whether to add one number for each output channel, shared over G.
             padding_mode: what is added: "zeros", "reflect", "replicate" or "circular".
+            device: where the layer is, as in torch; learned stacks stay where they are.
+            dtype: type of the parameters, as in torch.
 
         Raises:
             TypeError: if the representation is not one.
             ValueError: if there are no channels, options do not go together, or R does not fit the
                 kernel.
         """
-        geometry = Geometry.read(
-            type(self).__name__,
-            self.dims,
+        super().__init__(
+            in_channels,
+            out_channels,
+            representation,
+            bias,
+            device,
+            dtype,
             kernel_size=kernel_size,
             stride=stride,
             padding=padding,
@@ -214,7 +219,6 @@ class PlainConvolution(Convolution):
             dilation=dilation,
             groups=groups,
         )
-        super().__init__(in_channels, out_channels, representation, geometry, bias)
 
 
 class TransposedConvolution(Convolution):
@@ -227,7 +231,7 @@ class TransposedConvolution(Convolution):
         in_channels: int,
         out_channels: int,
         kernel_size: Size,
-        representation: Representation,
+        representation: Representation | None = None,
         *,
         stride: Size = 1,
         padding: Size = 0,
@@ -236,6 +240,8 @@ class TransposedConvolution(Convolution):
         bias: bool = True,
         dilation: Size = 1,
         padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ):
         """Make base weights and bind the representation.
 
@@ -243,8 +249,7 @@ class TransposedConvolution(Convolution):
             in_channels: I.
             out_channels: O, each with G copies.
             kernel_size: one length, or one for each axis; odd or even.
-            representation: the stack R, or one that serves every kernel size, such as
-                `Fixed(groups.rotations(4))`.
+            representation: how kernels are transformed, such as `Fixed(groups.rotations(4))`.
             stride: distance of the stamped kernels, in pixels.
             padding: pixels cut off on both sides of the output.
             output_padding: pixels added on one side of the output, less than the stride or the
@@ -253,15 +258,21 @@ class TransposedConvolution(Convolution):
             bias: whether to add one number for each output channel, shared over G.
             dilation: distance of neighbouring taps, in pixels.
             padding_mode: only "zeros", as in torch.
+            device: where the layer is, as in torch; learned stacks stay where they are.
+            dtype: type of the parameters, as in torch.
 
         Raises:
             TypeError: if the representation is not one.
             ValueError: if there are no channels, options do not go together, or R does not fit the
                 kernel.
         """
-        geometry = Geometry.read(
-            type(self).__name__,
-            self.dims,
+        super().__init__(
+            in_channels,
+            out_channels,
+            representation,
+            bias,
+            device,
+            dtype,
             kernel_size=kernel_size,
             stride=stride,
             padding=padding,
@@ -269,6 +280,170 @@ class TransposedConvolution(Convolution):
             dilation=dilation,
             groups=groups,
             output_padding=output_padding,
-            transposed=True,
         )
-        super().__init__(in_channels, out_channels, representation, geometry, bias)
+
+
+class LiftConv1d(PlainConvolution):
+    """Lifting convolution of signals: from [B, I, L] to [B, O, G, L'].
+
+    :class:`LiftConv2d` has the equation; `__init__` describes the arguments.
+
+    >>> import torch
+    >>> from symshare import Fixed, groups
+    >>> representation = Fixed(groups.ring_dihedral(12))
+    >>> layer = LiftConv1d(3, 8, 5, representation, padding=2, padding_mode="circular")
+    >>> layer(torch.ones(2, 3, 12)).shape
+    torch.Size([2, 8, 24, 12])
+    """
+
+    dims = 1
+    lifting = True
+
+
+class LiftConv2d(PlainConvolution):
+    r"""Lifting convolution of images: from [B, I, H, W] to [B, O, G, H', W'].
+
+    .. math:: (k \star f)(x, g) = \sum_{x'} [R_g \theta](x' - x) f(x')
+
+    Eq. (4) of arXiv:2412.04594 with the representation R [G, P, P] on the P kernel positions in
+    place of a known group's action. `__init__` describes the arguments.
+
+    >>> import torch
+    >>> from symshare import Fixed, groups
+    >>> LiftConv2d(3, 8, 5, Fixed(groups.rotations(4)))(torch.ones(2, 3, 9, 9)).shape
+    torch.Size([2, 8, 4, 5, 5])
+    """
+
+    dims = 2
+    lifting = True
+
+
+class LiftConv3d(PlainConvolution):
+    """Lifting convolution of volumes: from [B, I, D, H, W] to [B, O, G, D', H', W'].
+
+    :class:`LiftConv2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 3
+    lifting = True
+
+
+class GroupConv1d(PlainConvolution):
+    """Group convolution of signals: from [B, I, K, L] to [B, O, G, L'].
+
+    :class:`GroupConv2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 1
+    lifting = False
+
+
+class GroupConv2d(PlainConvolution):
+    r"""Group convolution of images: from [B, I, K, H, W] to [B, O, G, H', W'].
+
+    .. math:: (k \star f)(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x' - x) f(x', h)
+
+    Eq. (2) of arXiv:2412.04594 with the representation R [G, K*P, K*P] (K slow, P fast) in place
+    of a known group's action. For C4 the kernel of element g is `roll(rot90(theta, g), g)` over
+    the group axis. The measure of the representation, where it has one, weighs the sum over the
+    K input elements. `__init__` describes the arguments.
+
+    >>> import torch
+    >>> from symshare import Fixed, groups
+    >>> layer = GroupConv2d(8, 8, 3, Fixed(groups.rotations(4)), padding=1)
+    >>> layer(torch.ones(2, 8, 4, 5, 5)).shape
+    torch.Size([2, 8, 4, 5, 5])
+    """
+
+    dims = 2
+    lifting = False
+
+
+class GroupConv3d(PlainConvolution):
+    """Group convolution of volumes: from [B, I, K, D, H, W] to [B, O, G, D', H', W'].
+
+    :class:`GroupConv2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 3
+    lifting = False
+
+
+class LiftConvTranspose1d(TransposedConvolution):
+    """Transposed lifting convolution of signals: from [B, I, L] to [B, O, G, L'].
+
+    :class:`LiftConvTranspose2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 1
+    lifting = True
+
+
+class LiftConvTranspose2d(TransposedConvolution):
+    r"""Transposed lifting convolution of images: from [B, I, H, W] to [B, O, G, H', W'].
+
+    .. math:: y(x, g) = \sum_{x'} [R_g \theta](x - s x') f(x')
+
+    with stride s: every pixel x' stamps the kernels of all elements, as in Section 4 of
+    arXiv:1603.07285. R [G, P, P] acts on the P kernel positions. `__init__` describes the
+    arguments.
+
+    >>> import torch
+    >>> from symshare import Fixed, groups
+    >>> layer = LiftConvTranspose2d(3, 8, 2, Fixed(groups.rotations(4)), stride=2)
+    >>> layer(torch.ones(2, 3, 5, 5)).shape
+    torch.Size([2, 8, 4, 10, 10])
+    """
+
+    dims = 2
+    lifting = True
+
+
+class LiftConvTranspose3d(TransposedConvolution):
+    """Transposed lifting convolution of volumes: from [B, I, D, H, W] to [B, O, G, D', H', W'].
+
+    :class:`LiftConvTranspose2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 3
+    lifting = True
+
+
+class GroupConvTranspose1d(TransposedConvolution):
+    """Transposed group convolution of signals: from [B, I, K, L] to [B, O, G, L'].
+
+    :class:`GroupConvTranspose2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 1
+    lifting = False
+
+
+class GroupConvTranspose2d(TransposedConvolution):
+    r"""Transposed group convolution of images: from [B, I, K, H, W] to [B, O, G, H', W'].
+
+    .. math:: y(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x - s x') f(x', h)
+
+    with stride s: every pixel x' stamps the kernels of all elements, as in Section 4 of
+    arXiv:1603.07285. R [G, K*P, K*P] acts on input elements and kernel positions (K slow, P
+    fast), as in :class:`GroupConv2d`. `__init__` describes the arguments.
+
+    >>> import torch
+    >>> from symshare import Fixed, groups
+    >>> layer = GroupConvTranspose2d(8, 8, 2, Fixed(groups.rotations(4)), stride=2)
+    >>> layer(torch.ones(2, 8, 4, 5, 5)).shape
+    torch.Size([2, 8, 4, 10, 10])
+    """
+
+    dims = 2
+    lifting = False
+
+
+class GroupConvTranspose3d(TransposedConvolution):
+    """Transposed group convolution of volumes: from [B, I, K, D, H, W] to [B, O, G, D', H', W'].
+
+    :class:`GroupConvTranspose2d` has equation and example; `__init__` describes the arguments.
+    """
+
+    dims = 3
+    lifting = False

@@ -6,6 +6,7 @@ are. The layers are these functions with parameters of their own.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from symshare.layers.geometry import Geometry, Size
-from symshare.representations.expansion import expand
+from symshare.representations.base import expand
 
 __all__ = [
     "contract",
@@ -50,7 +51,7 @@ def weight(
     """
     W = W.unflatten(-1, (-1, *geometry.kernel_size))
     if measure is not None:
-        W = W * measure.reshape(-1, *(1,) * geometry.dims)
+        W = (W * measure.reshape(-1, *(1,) * geometry.dims)).to(W.dtype)
     if not geometry.transposed:
         return W.flatten(0, 1).flatten(1, 2)
     W = W.unflatten(0, (geometry.groups, -1))
@@ -138,9 +139,9 @@ def lift_conv(
     >>> lift_conv(f, theta, R, kernel_size=(5, 5)).shape
     torch.Size([2, 8, 4, 5, 5])
     """
-    geometry = Geometry.read(
+    return _conv(
         "lift_conv",
-        _dims("lift_conv", f, kernel_size, "B, I"),
+        (f, theta, R, bias),
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
@@ -148,7 +149,6 @@ def lift_conv(
         dilation=dilation,
         groups=groups,
     )
-    return _lift("lift_conv", f, theta, R, bias, geometry)
 
 
 def group_conv(
@@ -171,18 +171,9 @@ def group_conv(
 
     Eq. (2) of arXiv:2412.04594.
 
-    Args:
-        f: maps [B, I, K, *space].
-        theta: base weights [O, I/groups, K*P], P fast.
-        R: stack [G, K*P, K*P].
-        bias: [O], shared over G.
-        kernel_size: one length, or one for each spatial axis; their product is P.
-        measure: weights of the K input elements; None means all ones.
-        stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
-        padding: pixels added on both sides, "same" or "valid".
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        dilation: distance of neighbouring taps.
-        groups: blocks of channels that do not see each other.
+    The arguments are those of :func:`lift_conv`, for maps f [B, I, K, *space] on K elements, with
+    theta [O, I/groups, K*P], P fast, and R [G, K*P, K*P]. `measure` [K] has a weight for each
+    input element; None means all ones.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -191,9 +182,11 @@ def group_conv(
     >>> group_conv(f, theta, R, kernel_size=(3,), padding=1).shape
     torch.Size([2, 8, 4, 9])
     """
-    geometry = Geometry.read(
+    return _conv(
         "group_conv",
-        _dims("group_conv", f, kernel_size, "B, I, K"),
+        (f, theta, R, bias),
+        elements=True,
+        measure=measure,
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
@@ -201,7 +194,6 @@ def group_conv(
         dilation=dilation,
         groups=groups,
     )
-    return _group("group_conv", f, theta, R, bias, geometry, measure)
 
 
 def lift_conv_transpose(
@@ -223,18 +215,9 @@ def lift_conv_transpose(
 
     with stride s. Transposed as in Section 4 of arXiv:1603.07285.
 
-    Args:
-        f: images [B, I, *space].
-        theta: base weights [O, I/groups, P].
-        R: stack [G, P, P] on the P kernel positions.
-        bias: [O], shared over G.
-        kernel_size: one length, or one for each spatial axis; their product is P.
-        stride: distance of the stamped kernels; all options are those of
-            `torch.nn.ConvTranspose2d`.
-        padding: pixels cut off on both sides of the output.
-        output_padding: pixels added on one side of the output.
-        dilation: distance of neighbouring taps.
-        groups: blocks of channels that do not see each other.
+    The tensors are those of :func:`lift_conv`, the options those of `torch.nn.ConvTranspose2d`:
+    `stride` is the distance of the stamped kernels, `padding` is cut off on both sides of the
+    output, and `output_padding` added on one.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -243,18 +226,17 @@ def lift_conv_transpose(
     >>> lift_conv_transpose(f, theta, R, kernel_size=(2, 2), stride=2).shape
     torch.Size([2, 8, 4, 10, 10])
     """
-    geometry = Geometry.read(
+    return _conv(
         "lift_conv_transpose",
-        _dims("lift_conv_transpose", f, kernel_size, "B, I"),
+        (f, theta, R, bias),
+        transposed=True,
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
         output_padding=output_padding,
         dilation=dilation,
         groups=groups,
-        transposed=True,
     )
-    return _lift("lift_conv_transpose", f, theta, R, bias, geometry)
 
 
 def group_conv_transpose(
@@ -277,19 +259,8 @@ def group_conv_transpose(
 
     with stride s. Transposed as in Section 4 of arXiv:1603.07285.
 
-    Args:
-        f: maps [B, I, K, *space].
-        theta: base weights [O, I/groups, K*P], P fast.
-        R: stack [G, K*P, K*P].
-        bias: [O], shared over G.
-        kernel_size: one length, or one for each spatial axis; their product is P.
-        measure: weights of the K input elements; None means all ones.
-        stride: distance of the stamped kernels; all options are those of
-            `torch.nn.ConvTranspose2d`.
-        padding: pixels cut off on both sides of the output.
-        output_padding: pixels added on one side of the output.
-        dilation: distance of neighbouring taps.
-        groups: blocks of channels that do not see each other.
+    The arguments are those of :func:`group_conv`, with the options of
+    :func:`lift_conv_transpose`.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -298,18 +269,19 @@ def group_conv_transpose(
     >>> group_conv_transpose(f, theta, R, kernel_size=(2,), stride=2).shape
     torch.Size([2, 8, 4, 10])
     """
-    geometry = Geometry.read(
+    return _conv(
         "group_conv_transpose",
-        _dims("group_conv_transpose", f, kernel_size, "B, I, K"),
+        (f, theta, R, bias),
+        elements=True,
+        measure=measure,
+        transposed=True,
         kernel_size=kernel_size,
         stride=stride,
         padding=padding,
         output_padding=output_padding,
         dilation=dilation,
         groups=groups,
-        transposed=True,
     )
-    return _group("group_conv_transpose", f, theta, R, bias, geometry, measure)
 
 
 def group_linear(
@@ -359,60 +331,44 @@ def _check_bias(who: str, theta: Tensor, bias: Tensor | None) -> None:
         )
 
 
-def _dims(who: str, f: Tensor, kernel_size: Size, before: str) -> int:
-    """Number of spatial axes: of the kernel, or of f where one number stands for all."""
+def _conv(
+    who: str,
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None],
+    *,
+    kernel_size: Size,
+    elements: bool = False,
+    measure: Tensor | None = None,
+    **options: Any,
+) -> Tensor:
+    """Read the options, check f, theta, R and bias, and convolve; f has elements or has not."""
+    f, theta, R, bias = tensors
+    axes = "B, I, K" if elements else "B, I"
+    dims = f.ndim - (3 if elements else 2)
     if isinstance(kernel_size, Sequence):
-        return len(kernel_size)
-    dims = f.ndim - len(before.split(", "))
-    if dims not in _CONV:
+        dims = len(kernel_size)
+    elif dims not in _CONV:
         raise ValueError(
-            f"{who}: expected f [{before}, *space] with 1, 2 or 3 spatial axes, got "
+            f"{who}: expected f [{axes}, *space] with 1, 2 or 3 spatial axes, got "
             f"{tuple(f.shape)}; reshape f, or give one length for each axis of the kernel"
         )
-    return dims
-
-
-def _lift(
-    who: str, f: Tensor, theta: Tensor, R: Tensor, bias: Tensor | None, geometry: Geometry
-) -> Tensor:
-    if theta.shape[-1] != geometry.taps:
+    geometry = Geometry.read(who, dims, kernel_size=kernel_size, **options)
+    K, rest = divmod(theta.shape[-1], geometry.taps)
+    if rest or not (elements or K == 1):
         raise ValueError(
-            f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, but a kernel of "
-            f"size {geometry.kernel_size} has {geometry.taps}; the last axis of theta is D, and f "
-            f"is [B, I, *space], here {tuple(f.shape)}"
+            f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, "
+            f"{'no multiple of' if elements else 'not'} the {geometry.taps} taps of a kernel of "
+            f"size {geometry.kernel_size}; the last axis of theta is D, and f is [{axes}, *space], "
+            f"here {tuple(f.shape)}"
         )
-    _check_bias(who, theta, bias)
-    channels = theta.shape[1] * geometry.groups
-    geometry.check_channels(who, channels, theta.shape[0])
-    geometry.check_input(who, f, channels)
-    return convolve(f, expand(R, theta), bias, geometry)
-
-
-def _group(
-    who: str,
-    f: Tensor,
-    theta: Tensor,
-    R: Tensor,
-    bias: Tensor | None,
-    geometry: Geometry,
-    measure: Tensor | None,
-) -> Tensor:
-    elements, rest = divmod(theta.shape[-1], geometry.taps)
-    if rest:
+    if measure is not None and measure.shape != (K,):
         raise ValueError(
-            f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, which is no "
-            f"multiple of the {geometry.taps} taps of a kernel of size {geometry.kernel_size}; "
-            "the last axis of theta is K * P"
-        )
-    if measure is not None and measure.shape != (elements,):
-        raise ValueError(
-            f"{who}: expected a measure on {elements} input elements, got {tuple(measure.shape)}; "
+            f"{who}: expected a measure on {K} input elements, got {tuple(measure.shape)}; "
             "give one number for each"
         )
     _check_bias(who, theta, bias)
     channels = theta.shape[1] * geometry.groups
     geometry.check_channels(who, channels, theta.shape[0])
-    geometry.check_input(who, f, channels, elements)
+    geometry.check_input(who, f, channels, K if elements else None)
     return convolve(f, expand(R, theta), bias, geometry, measure)
 
 

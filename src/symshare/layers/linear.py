@@ -1,22 +1,18 @@
 """The linear layer on functions over a G-space."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from symshare.layers import functional
-from symshare.layers.weights import (
-    base_weights,
-    check_channels,
-    check_representation,
-    positions_of,
-)
-from symshare.representations import Representation
-from symshare.representations.state import Versioned
+from symshare.layers.weights import WeightSharing
+from symshare.representations import Representation, Stack
 
 __all__ = ["GroupLinear"]
 
 
-class GroupLinear(Versioned):
+class GroupLinear(WeightSharing):
     r"""Linear layer W = R theta on a G-space, without translation: from [B, I, D] to [B, O, G].
 
     .. math:: y[b, o, g] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, i, d] + \beta_o
@@ -26,12 +22,15 @@ class GroupLinear(Versioned):
     Args:
         in_channels: I.
         out_channels: O.
-        representation: the stack R [G, D, D] on the D positions of the input.
+        representation: the stack R [G, D, D] on the D positions of the input, or elements that
+            have positions of their own, such as `Fixed(groups.cyclic_shifts(12))`.
         bias: whether to add one number for each output channel, shared over G.
+        device: where the parameters are, as in torch.
+        dtype: their type, as in torch.
 
     Raises:
         TypeError: if the representation is not one.
-        ValueError: if there are no channels, if the representation is not bound to D positions,
+        ValueError: if there are no channels, if the representation has no positions of its own,
             or if the input does not fit.
 
     >>> import torch
@@ -44,28 +43,18 @@ class GroupLinear(Versioned):
         self,
         in_channels: int,
         out_channels: int,
-        representation: Representation,
+        representation: Representation | None = None,
         *,
         bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ):
-        super().__init__()
-        check_representation("GroupLinear", representation)
-        check_channels("GroupLinear", in_channels, out_channels)
-        if representation.gate is not None:
-            raise ValueError(
-                "GroupLinear: it sums over no group, so a learned measure has nothing to weigh; "
-                "use Fixed or Sinkhorn, and give the gate to GroupPool"
-            )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.representation = representation
-        self.theta, self.bias = base_weights(
-            out_channels, in_channels, positions_of(representation), bias
-        )
+        super().__init__(in_channels, out_channels)
+        self._share(representation, 1, bias, device, dtype)
 
     def kernel(self) -> Float[Tensor, "O G I D"]:
         """Expanded weights R theta."""
-        return self.representation.expand(self.theta)
+        return self.stack.expand(self.theta)
 
     def forward(self, x: Float[Tensor, "B I D"]) -> Float[Tensor, "B O G"]:
         functional.check_vectors("GroupLinear", x, self.in_channels, self.theta.shape[-1])
@@ -73,3 +62,11 @@ class GroupLinear(Versioned):
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, bias={self.bias is not None}"
+
+    def _stack_of(self, representation: Representation) -> Stack:
+        if representation.gate is not None:
+            raise ValueError(
+                "GroupLinear: it sums over no group, so a learned measure has nothing to weigh; "
+                "use Fixed or Sinkhorn, and give the gate to GroupPool"
+            )
+        return representation.on_domain()

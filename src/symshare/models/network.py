@@ -3,7 +3,7 @@
 from torch import nn
 
 from symshare.layers import GroupConv2d, LiftConv2d
-from symshare.representations import Representation
+from symshare.representations import Representation, Stack
 
 __all__ = ["GroupNetwork", "representation_parameters"]
 
@@ -13,12 +13,12 @@ class GroupNetwork(nn.Module):
 
     lifting: LiftConv2d
 
-    def stacks(self) -> list[Representation]:
-        """The representation of every convolution, the lifting one first."""
+    def stacks(self) -> list[Stack]:
+        """The stack of every convolution, the lifting one first."""
         layers = (
             module for module in self.modules() if isinstance(module, LiftConv2d | GroupConv2d)
         )
-        return [layer.representation for layer in layers]
+        return [layer.stack for layer in layers]
 
     def representation_parameters(self) -> int:
         """Number of parameters of the representations, shared ones counted once."""

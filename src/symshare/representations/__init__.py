@@ -1,12 +1,11 @@
-"""Representations: modules that return the stack R [G, D, D] which acts on base weights."""
+"""Representations: recipes for the stacks R [G, D, D] that act on base weights."""
 
-from symshare.representations.ablations import RowStochastic, Unconstrained
-from symshare.representations.base import Representation
+from symshare.representations.base import Representation, Stack
 from symshare.representations.birkhoff import Birkhoff
+from symshare.representations.known import Fixed, Gated
 from symshare.representations.kronecker import Kronecker
+from symshare.representations.learned import RowStochastic, Sinkhorn, Unconstrained
 from symshare.representations.measure import Measure
-from symshare.representations.permuting import Fixed, Gated
-from symshare.representations.projected import Sinkhorn
 from symshare.representations.projection import Projection
 from symshare.representations.sharing import shared
 
@@ -20,6 +19,7 @@ __all__ = [
     "Representation",
     "RowStochastic",
     "Sinkhorn",
+    "Stack",
     "Unconstrained",
     "shared",
 ]

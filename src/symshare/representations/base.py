@@ -1,4 +1,4 @@
-"""What every representation offers to the layers, and the checks that they share."""
+"""What representations and their stacks offer to the layers, and the checks that they share."""
 
 import math
 from abc import ABC, abstractmethod
@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.representations.expansion import check_theta, expand
 from symshare.representations.measure import Measure, check_gate
-from symshare.representations.state import Versioned
+from symshare.representations.state import Shareable
 from symshare.sinkhorn import entropy, marginal_error
+from symshare.sinkhorn.inputs import full_precision
 
 Membership = Literal["doubly stochastic", "row stochastic", "nonnegative", "free"]
 
@@ -32,67 +32,113 @@ class Penalised(Protocol):
         ...
 
 
-class Representation(Versioned, ABC):
-    """A stack R [G, D, D] that acts on the D positions of base weights theta [O, I, D].
+class Representation(Shareable, ABC):
+    """How G elements transform the base weights of any layer: a recipe for stacks of matrices.
 
-    `forward()` returns R. One instance may serve several layers: a layer asks for the stack it
-    needs with :meth:`on_kernel` (lifting layers) or :meth:`on_group` (group layers). A subclass
-    that serves several kernel sizes overrides both; while it is not bound to one, its penalties
-    are those of what is learned.
+    A layer asks for the :class:`Stack` that it needs. One instance may serve several layers,
+    which then share what it learns.
 
     Attributes:
-        membership: the smallest of these sets that R is known to lie in; before it is bound to a
-            kernel, R of every layer.
         group_size: G, the number of elements.
         gate: the module that computes the measure on the elements, or None.
     """
 
-    membership: Membership
-
     def __init__(self, group_size: int, gate: Measure | None = None):
         super().__init__()
-        check_gate(self._get_name(), gate)
+        check_gate(type(self).__name__, gate)
         self.group_size = group_size
         self.gate = gate
 
-    @property
     @abstractmethod
-    def positions(self) -> int | None:
-        """D, or None while the representation is not bound to a kernel."""
-
-    @abstractmethod
-    def forward(self) -> Float[Tensor, "G D D"]: ...
-
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> "Representation":
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> "Stack":
         """The stack for a lifting layer: D = P, the number of kernel positions."""
-        D, taps = self.positions, math.prod(kernel_size)
-        if taps != D:
-            raise ValueError(
-                f"{self._get_name()}: R acts on D={D} positions, but a kernel of size "
-                f"{kernel_size} has {taps}; use positions={taps} or another kernel_size"
-            )
-        return self
 
-    def on_group(self, kernel_size: tuple[int, ...]) -> "Representation":
+    @abstractmethod
+    def on_group(self, kernel_size: tuple[int, ...]) -> "Stack":
         """The stack for a group layer: D = K * P, the input element K slow, P fast."""
-        D, taps = self.positions, math.prod(kernel_size)
-        if D is None or D % taps:
-            raise ValueError(
-                f"{self._get_name()}: R acts on D={D} positions, which is no multiple of the "
-                f"{taps} taps of a kernel of size {kernel_size}; a group layer needs "
-                f"positions = group_size * {taps}"
-            )
-        return self
+
+    @abstractmethod
+    def on_domain(self) -> "Stack":
+        """The stack on the points that the elements move by themselves, for `GroupLinear`.
+
+        Raises:
+            ValueError: if they have no points of their own.
+        """
 
     @property
     def measure(self) -> Float[Tensor, " G"] | None:
         """Measure on the elements, honoured by every sum over the group; None means all ones."""
         return None if self.gate is None else self.gate()
 
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """What stacks are learned by, the measure apart, each part with penalties of its own.
+
+        The representations of several layers may share parts. An objective counts each once.
+        """
+        return ()
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """The paper's entropy penalty, in nats, of what is learned."""
+        return sum((part.entropy() for part in self.learned_parts()), start=torch.zeros(()))
+
+    def norm(self) -> Float[Tensor, ""]:
+        """The paper's norm penalty on logits that are projected; zero where none are."""
+        return sum((part.norm() for part in self.learned_parts()), start=torch.zeros(()))
+
+    def penalties(self) -> dict[str, Float[Tensor, ""]]:
+        """Both penalties, each to be minimised."""
+        return {"entropy": self.entropy(), "norm": self.norm()}
+
+    def extra_repr(self) -> str:
+        return f"group_size={self.group_size}"
+
+
+class Stack(Representation):
+    """The matrices R [G, D, D] of one layer, which act on the D positions of theta [O, I, D].
+
+    `forward()` returns R. A stack is its own recipe for the layers that it fits.
+
+    Attributes:
+        membership: the smallest of these sets that R is known to lie in.
+    """
+
+    membership: Membership
+
+    @property
+    @abstractmethod
+    def positions(self) -> int:
+        """D."""
+
+    @abstractmethod
+    def forward(self) -> Float[Tensor, "G D D"]: ...
+
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> "Stack":
+        taps = math.prod(kernel_size)
+        if taps != self.positions:
+            raise ValueError(
+                f"{self}: R acts on D={self.positions} positions, but a kernel of size "
+                f"{kernel_size} has {taps}; use positions={taps} or another kernel_size"
+            )
+        return self
+
+    def on_group(self, kernel_size: tuple[int, ...]) -> "Stack":
+        D, G, taps = self.positions, self.group_size, math.prod(kernel_size)
+        # A layer that reads one element is a lifting layer.
+        if D % taps or (taps == D and G > 1):
+            raise ValueError(
+                f"{self}: a group layer on maps of {G} elements, with a kernel of size "
+                f"{kernel_size}, needs positions = group_size * taps = {G}*{taps} = {G * taps}, "
+                f"but R acts on D={D} positions; use positions={G * taps} or another kernel_size"
+            )
+        return self
+
+    def on_domain(self) -> "Stack":
+        return self
+
     def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
         """Transformed base weights W = R theta; a subclass may do without forming R."""
         R = self()
-        check_theta(self._get_name(), theta, R.shape[-1])
+        check_theta(type(self).__name__, theta, R.shape[-1])
         return expand(R, theta)
 
     def entropy(self) -> Float[Tensor, ""]:
@@ -102,38 +148,61 @@ class Representation(Versioned, ABC):
         """
         return torch.zeros(()) if self.membership == "free" else entropy(self())
 
-    def norm(self) -> Float[Tensor, ""]:
-        """The paper's norm penalty on logits that are projected; zero where none are."""
-        return torch.zeros(())
-
-    def penalties(self) -> dict[str, Float[Tensor, ""]]:
-        """Both penalties, each to be minimised."""
-        return {"entropy": self.entropy(), "norm": self.norm()}
-
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """What R is learned by, the measure apart, each part with penalties of its own.
-
-        The representations of several layers may share parts. An objective counts each once.
-        """
-        return (self,)
-
     @property
     def marginal_error(self) -> Float[Tensor, ""]:
-        """Largest distance of a row or column sum of R from 1; unbound, over all layers."""
+        """Largest distance of a row or column sum of R from 1."""
         with torch.no_grad():
             return marginal_error(self())
 
     def extra_repr(self) -> str:
-        D = self.positions
-        return f"group_size={self.group_size}" + ("" if D is None else f", positions={D}")
+        return f"{super().extra_repr()}, positions={self.positions}"
+
+    def __repr__(self) -> str:
+        """One line: what it learns by is often printed with the recipe already."""
+        return f"{type(self).__name__}({self.extra_repr()})"
 
 
-def check_sizes(who: str, group_size: int, positions: int) -> None:
-    """Refuse a stack without elements or positions."""
-    if group_size < 1 or positions < 1:
+def expand(R: Float[Tensor, "G D D"], theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+    r"""Transformed base weights, in float32 at least and also under autocast.
+
+    .. math:: W_{o g i} = R_g \theta_{o i}
+
+    Eq. (5) of arXiv:2412.04594.
+
+    Args:
+        R: stack of matrices [G, D, D].
+        theta: base weights [O, I, D]; the result has their dtype.
+
+    Raises:
+        ValueError: if R is no stack of square matrices, or R and theta differ in D.
+
+    >>> turn = torch.eye(4).roll(1, 0)
+    >>> expand(torch.stack([torch.eye(4), turn]), torch.arange(4.0)[None, None]).int().tolist()
+    [[[[0, 1, 2, 3]], [[3, 0, 1, 2]]]]
+    """
+    check_stack("expand", R)
+    check_theta("expand", theta, R.shape[-1])
+    dtype = torch.promote_types(torch.promote_types(R.dtype, theta.dtype), torch.float32)
+    with full_precision(theta):
+        W = torch.einsum("gde,oie->ogid", R.to(dtype), theta.to(dtype))
+    return W.to(theta.dtype)
+
+
+def check_theta(who: str, theta: Tensor, positions: int) -> None:
+    """Refuse base weights on other positions than R's."""
+    if theta.shape[-1] != positions:
         raise ValueError(
-            f"{who}: group_size and positions must be at least 1, got "
-            f"group_size={group_size}, positions={positions}"
+            f"{who}: R acts on D={positions} positions, but theta {tuple(theta.shape)} has "
+            f"{theta.shape[-1]}; the last axis of theta is D"
+        )
+
+
+def check_stack(who: str, stack: Tensor) -> None:
+    """Refuse what is no stack of square matrices."""
+    if stack.ndim != 3 or stack.shape[-1] != stack.shape[-2] or not stack.numel():
+        raise ValueError(
+            f"{who}: expected a stack of square matrices [G, D, D], got {tuple(stack.shape)}; "
+            "stack one matrix for each group element"
         )
 
 

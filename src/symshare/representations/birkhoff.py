@@ -5,22 +5,24 @@ from typing import Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.types import Device
 
 from symshare.groups import Action
 from symshare.representations.base import (
     Penalised,
-    Representation,
+    Stack,
     check_identity_first,
+    check_stack,
+    check_theta,
 )
-from symshare.representations.constant import Constant
-from symshare.representations.expansion import check_stack, check_theta
+from symshare.representations.known import OfElements
 from symshare.representations.starts import near
-from symshare.representations.state import Versioned
+from symshare.representations.state import Constant, Shareable
 from symshare.sinkhorn import marginal_error
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
 
-class Coefficients(Versioned):
+class Coefficients(Shareable):
     """Convex coefficients c [G, N]: each of G slots is a distribution over N elements.
 
     Args:
@@ -80,111 +82,7 @@ class Coefficients(Versioned):
         return f"group_size={G}, elements={N}" + ("" if self.anchor else ", anchor=False")
 
 
-class _Slots(Representation):
-    """Slots of a dictionary: what `Birkhoff` and its views have in common."""
-
-    def __init__(self, coefficients: Coefficients):
-        super().__init__(coefficients.count)
-        self.coefficients = coefficients
-
-    def entropy(self) -> Float[Tensor, ""]:
-        """Entropy of the coefficients for each of D rows: that of R where no elements agree.
-
-        Before it is bound to a kernel, that of the coefficients.
-        """
-        D = self.positions
-        return self.coefficients.entropy() * (1 if D is None else D)
-
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The coefficients."""
-        return (self.coefficients,)
-
-    def _coefficients_for(self, theta: Tensor) -> Float[Tensor, "G N"]:
-        """The coefficients, at least as precise as theta."""
-        c = self.coefficients()
-        return c.to(torch.promote_types(c.dtype, theta.dtype))
-
-    def _get_name(self) -> str:
-        return "Birkhoff"
-
-
-class _OnPositions(_Slots):
-    """Convex combinations of permutations of one kernel's positions."""
-
-    membership = "doubly stochastic"
-
-    def __init__(self, coefficients: Coefficients, sources: Int[Tensor, "N D"] | None):
-        super().__init__(coefficients)
-        self.sources = None if sources is None else Constant(sources)
-
-    @property
-    def positions(self) -> int | None:
-        return None if self.sources is None else self.sources().shape[-1]
-
-    def forward(self) -> Float[Tensor, "G D D"]:
-        sources = self._bound()
-        with full_precision(sources):
-            c = self.coefficients()
-            return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
-
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        sources = self._bound()
-        check_theta("Birkhoff", theta, sources.shape[-1])
-        with full_precision(theta):
-            c = self._coefficients_for(theta)
-            moved = theta.to(c.dtype)[..., sources]
-            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
-
-    def _bound(self) -> Int[Tensor, "N D"]:
-        if self.sources is None:
-            raise ValueError(
-                "Birkhoff: this action has no kernel size yet; pass it to a layer, or use "
-                ".on_kernel((k, k)) or .on_group((k, k))"
-            )
-        return self.sources()
-
-
-class _OnSlots(_Slots):
-    """The stack of a group layer: slots of a dictionary acting on slots and kernel positions."""
-
-    membership = "nonnegative"
-
-    def __init__(self, coefficients: Coefficients, action: Action, kernel_size: tuple[int, ...]):
-        super().__init__(coefficients)
-        self.sources = Constant(_sources(action.lift(kernel_size)))
-        self.left = Constant(_left(action))
-
-    @property
-    def positions(self) -> int:
-        return self.group_size * self.sources().shape[-1]
-
-    def forward(self) -> Float[Tensor, "G D D"]:
-        with full_precision(self.sources()):
-            c = self.coefficients()
-            A, B = _on_elements(c, self.left()), _matrices(self.sources(), c)
-            return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
-
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        check_theta("Birkhoff", theta, self.positions)
-        with full_precision(theta):
-            c = self._coefficients_for(theta)
-            sources = self.sources()
-            P = sources.shape[-1]
-            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
-            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
-            # Row N is zero: what comes from outside the dictionary.
-            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
-            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
-            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
-            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
-
-    @property
-    def marginal_error(self) -> Float[Tensor, ""]:
-        with torch.no_grad():
-            return _error(self.coefficients(), self.left())
-
-
-class Birkhoff(_OnPositions):
+class Birkhoff(OfElements):
     r"""Every slot g is a convex combination of N known permutations P_n.
 
     .. math:: R_g = \sum_n c_{gn} P_n, \qquad c_g = \mathrm{softmax}(\mathrm{logits}_g)
@@ -212,6 +110,8 @@ class Birkhoff(_OnPositions):
         anchor: keep slot 0 at element 0, the identity, without parameters.
         init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
             U[0, 1), so that every slot starts near the average over the dictionary.
+        device: where the coefficients are, as in torch.
+        dtype: their type, as in torch.
 
     Raises:
         ValueError: for sizes below 1, an unknown `init`, matrices that are no permutations, or a
@@ -230,15 +130,9 @@ class Birkhoff(_OnPositions):
         *,
         anchor: bool = True,
         init: Literal["sharp", "paper"] = "sharp",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ):
-        if isinstance(dictionary, Tensor):
-            sources = _sources(dictionary)
-            if anchor:
-                why = "which anchor=True holds; put it first or use anchor=False"
-                check_identity_first("Birkhoff", dictionary, why)
-        else:
-            domain = dictionary.domain
-            sources = None if domain is None else _sources(dictionary.lift(domain))
         N = len(dictionary)
         G = N if group_size is None else group_size
         if G < 1:
@@ -246,31 +140,111 @@ class Birkhoff(_OnPositions):
                 f"Birkhoff: group_size must be at least 1, got {G}; leave it out for as many "
                 f"slots as the dictionary has elements, {N}"
             )
-        super().__init__(Coefficients(G, N, anchor, init), sources)
-        self.action = dictionary if isinstance(dictionary, Action) else None
-        if sources is None:
-            self.membership = _OnSlots.membership
+        super().__init__(dictionary, G, None)
+        if isinstance(dictionary, Tensor):
+            _sources(dictionary)
+            if anchor:
+                why = "which anchor=True holds; put it first or use anchor=False"
+                check_identity_first("Birkhoff", dictionary, why)
+        self.coefficients = Coefficients(G, N, anchor, init).to(device=device, dtype=dtype)
 
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        if self.action is None:
-            return super().on_kernel(kernel_size)
-        return _OnPositions(self.coefficients, _sources(self.action.lift(kernel_size)))
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """The coefficients."""
+        return (self.coefficients,)
 
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        if self.action is None:
-            return super().on_group(kernel_size)
-        return _OnSlots(self.coefficients, self.action, kernel_size)
+    def _of(self, matrices: Float[Tensor, "N D D"]) -> Stack:
+        return BirkhoffSpace(self.coefficients, _sources(matrices))
+
+    def _of_group(self, action: Action, kernel_size: tuple[int, ...]) -> Stack:
+        sources = _sources(action.lift(kernel_size))
+        return BirkhoffProduct(self.coefficients, sources, _left(action))
+
+
+class _Slots(Stack):
+    """Slots of a dictionary: what the stacks of a `Birkhoff` have in common."""
+
+    def __init__(self, coefficients: Coefficients, sources: Int[Tensor, "N P"]):
+        super().__init__(coefficients.count)
+        self.coefficients = coefficients
+        self.sources = Constant(sources)
+
+    def entropy(self) -> Float[Tensor, ""]:
+        """Entropy of the coefficients for each of D rows: that of R where no elements agree."""
+        return self.coefficients.entropy() * self.positions
+
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """The coefficients."""
+        return (self.coefficients,)
+
+    def _coefficients_for(self, theta: Tensor) -> Float[Tensor, "G N"]:
+        """The coefficients, at least as precise as theta."""
+        check_theta("Birkhoff", theta, self.positions)
+        c = self.coefficients()
+        return c.to(torch.promote_types(c.dtype, theta.dtype))
+
+
+class BirkhoffSpace(_Slots):
+    """Convex combinations of permutations of one kernel's positions."""
+
+    membership = "doubly stochastic"
+
+    @property
+    def positions(self) -> int:
+        return self.sources().shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        sources = self.sources()
+        with full_precision(sources):
+            c = self.coefficients()
+            return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        with full_precision(theta):
+            c = self._coefficients_for(theta)
+            moved = theta.to(c.dtype)[..., self.sources()]
+            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
+
+
+class BirkhoffProduct(_Slots):
+    """The stack of a group layer: slots of a dictionary acting on slots and kernel positions."""
+
+    membership = "nonnegative"
+
+    def __init__(
+        self, coefficients: Coefficients, sources: Int[Tensor, "N P"], left: Int[Tensor, "N N"]
+    ):
+        super().__init__(coefficients, sources)
+        self.left = Constant(left)
+
+    @property
+    def positions(self) -> int:
+        return self.group_size * self.sources().shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        with full_precision(self.sources()):
+            c = self.coefficients()
+            A, B = _on_elements(c, self.left()), _matrices(self.sources(), c)
+            return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
+
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        with full_precision(theta):
+            c = self._coefficients_for(theta)
+            sources = self.sources()
+            P = sources.shape[-1]
+            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
+            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
+            # Row N is zero: what comes from outside the dictionary.
+            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
+            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
+            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
+            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
 
     @property
     def marginal_error(self) -> Float[Tensor, ""]:
-        if self.sources is None and self.action is not None:
-            with torch.no_grad():
-                c = self.coefficients()
-                return _error(c, _left(self.action).to(c.device))
-        return super().marginal_error
-
-    def extra_repr(self) -> str:
-        return super().extra_repr() + ("" if self.action is None else f", {self.action}")
+        with torch.no_grad():
+            # Permutations of positions leave sums alone.
+            c = self.coefficients()
+            return marginal_error(torch.einsum("gn,nhk->ghk", c, _on_elements(c, self.left())))
 
 
 def _left(action: Action) -> Int[Tensor, "N N"]:
@@ -284,11 +258,6 @@ def _on_elements(c: Float[Tensor, "G N"], left: Int[Tensor, "N N"]) -> Float[Ten
     N = c.shape[1]
     A = nn.functional.one_hot(left, N + 1)[..., :N].to(c.dtype)
     return torch.einsum("hm,nml,kl->nhk", c, A, c)
-
-
-def _error(c: Float[Tensor, "G N"], left: Int[Tensor, "N N"]) -> Float[Tensor, ""]:
-    """Marginal error of a group layer's stack: permutations of positions leave sums alone."""
-    return marginal_error(torch.einsum("gn,nhk->ghk", c, _on_elements(c, left)))
 
 
 def _matrices(sources: Int[Tensor, "N D"], like: Tensor) -> Float[Tensor, "N D D"]:

@@ -14,9 +14,9 @@ from symshare.representations.base import (
     membership_of,
     sums,
 )
-from symshare.representations.constant import Constant
 from symshare.representations.projection import Projection
 from symshare.representations.starts import near, random_permutations, with_identity
+from symshare.representations.state import Constant, Shareable
 from symshare.sinkhorn import Projected, entropies, norm_penalty, project
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
@@ -39,7 +39,7 @@ class Factor(NamedTuple):
     entropy: Float[Tensor, " G"]
 
 
-class Held(nn.Module):
+class Held(Shareable):
     """A factor that does not learn."""
 
     def __init__(self, stack: Float[Tensor, "G D D"]):
@@ -56,7 +56,7 @@ class Held(nn.Module):
         return _sizes(self.count, self.size)
 
 
-class Learned(nn.Module):
+class Learned(Shareable):
     """A factor behind the projection.
 
     Args:
@@ -87,7 +87,7 @@ class Learned(nn.Module):
         return _sizes(self.count, self.size) + ("" if self.anchor else ", anchor=False")
 
 
-class Transport(nn.Module):
+class Transport(Shareable):
     """The element action that best explains a spatial action; it has no parameters.
 
     Args:

@@ -5,11 +5,11 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.types import Device
 
 from symshare.groups import Action
 from symshare.groups.shape import each_axis
-from symshare.representations.base import Penalised, Representation
-from symshare.representations.expansion import check_theta
+from symshare.representations.base import Penalised, Representation, Stack, check_theta
 from symshare.representations.factors import (
     Elements,
     Factor,
@@ -23,17 +23,11 @@ from symshare.sinkhorn.inputs import full_precision
 
 
 class _Factored(Representation):
-    """What `Kronecker` and its views have in common: factors, some of them learned."""
+    """What `Kronecker` and its stacks have in common: factors, some of them learned."""
 
     def learned_parts(self) -> tuple[Penalised, ...]:
         """The factors that have logits."""
         return tuple(part for part in self.children() if isinstance(part, Learned))
-
-    def norm(self) -> Float[Tensor, ""]:
-        return sum((part.norm() for part in self.learned_parts()), start=torch.zeros(()))
-
-    def _get_name(self) -> str:
-        return "Kronecker"
 
 
 class Kronecker(_Factored):
@@ -70,6 +64,8 @@ class Kronecker(_Factored):
         anchor: keep A_0 and B_0 the identity, without parameters.
         temperature: tau of "transport". Two elements that differ in a share s of the positions
             are told apart up to exp(-s / tau).
+        device: where the factors are, as in torch.
+        dtype: their type, as in torch.
 
     Raises:
         ValueError: for sizes below 1, stacks that do not fit them or are not what they have to
@@ -92,6 +88,8 @@ class Kronecker(_Factored):
         elements: Elements | Float[Tensor, "G G G"] = "transport",
         anchor: bool = True,
         temperature: float = 0.05,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ):
         size = each_axis(kernel_size, 2)
         if group_size < 1 or not size or min(size) < 1:
@@ -103,7 +101,7 @@ class Kronecker(_Factored):
         self.kernel_size = size
         self.space = spatial_factor(space, group_size, size, learn_space, anchor)
         self.elements = element_factor(elements, group_size, math.prod(size), anchor, temperature)
-        self.membership = self.elements.membership
+        self.to(device=device, dtype=dtype)
 
     @classmethod
     def from_action(
@@ -113,6 +111,8 @@ class Kronecker(_Factored):
         *,
         learn: bool = False,
         temperature: float = 0.05,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> "Kronecker":
         """The Kronecker form of known transformations.
 
@@ -123,6 +123,8 @@ class Kronecker(_Factored):
                 time. True starts B near the action and learns it, with A by "transport": unlike
                 in `Fixed`, a product that leaves the set goes to the elements nearest to it.
             temperature: as in the constructor.
+            device: as in the constructor.
+            dtype: as in the constructor.
 
         Raises:
             ValueError: where the action does not fit the kernel.
@@ -140,35 +142,23 @@ class Kronecker(_Factored):
             learn_space=learn,
             elements="transport" if learn else action.cayley,
             temperature=temperature,
+            device=device,
+            dtype=dtype,
         )
 
-    @property
-    def positions(self) -> None:
-        """None: lifting layers have P positions, group layers G * P."""
-
-    def forward(self) -> Float[Tensor, "G D D"]:
-        raise ValueError(
-            "Kronecker: it has one stack for lifting and another for group layers; pass it to a "
-            f"layer, or use .on_kernel({self.kernel_size}) or .on_group({self.kernel_size})"
-        )
-
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> Stack:
         self._check_kernel(kernel_size)
         return KroneckerSpace(self.space)
 
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
+    def on_group(self, kernel_size: tuple[int, ...]) -> Stack:
         self._check_kernel(kernel_size)
         return KroneckerProduct(self.elements, self.space)
 
-    def entropy(self) -> Float[Tensor, ""]:
-        """Entropy of the factors that have logits."""
-        parts = (part.entropy() for part in self.learned_parts())
-        return sum(parts, start=torch.zeros(()))
-
-    @property
-    def marginal_error(self) -> Float[Tensor, ""]:
-        layers = self.on_kernel(self.kernel_size), self.on_group(self.kernel_size)
-        return torch.stack([layer.marginal_error for layer in layers]).max()
+    def on_domain(self) -> Stack:
+        raise ValueError(
+            "Kronecker: it has one stack for lifting and another for group layers; use "
+            f".on_kernel({self.kernel_size}) or .on_group({self.kernel_size})"
+        )
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, kernel_size={self.kernel_size}"
@@ -181,7 +171,7 @@ class Kronecker(_Factored):
             )
 
 
-class KroneckerSpace(_Factored):
+class KroneckerSpace(_Factored, Stack):
     """The stack B [G, P, P] of a `Kronecker`, for lifting layers."""
 
     membership = "doubly stochastic"
@@ -197,17 +187,11 @@ class KroneckerSpace(_Factored):
     def forward(self) -> Float[Tensor, "G D D"]:
         return self.space().R
 
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        raise ValueError(
-            "Kronecker: this is its stack for lifting layers; give the Kronecker itself to a "
-            "group layer"
-        )
-
     def entropy(self) -> Float[Tensor, ""]:
         return self.space().entropy.sum()
 
 
-class KroneckerProduct(_Factored):
+class KroneckerProduct(_Factored, Stack):
     """The stack A_g (x) B_g of a `Kronecker`, for group layers."""
 
     # Above this many entries (64 MB in float32) R is not formed.
@@ -253,21 +237,6 @@ class KroneckerProduct(_Factored):
             moved = torch.einsum("gpq,oikq->ogikp", B.R.to(dtype), base)
             expanded = torch.einsum("ghk,ogikp->ogihp", A.R.to(dtype), moved)
             return expanded.flatten(-2).to(theta.dtype)
-
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Representation:
-        raise ValueError(
-            "Kronecker: this is its stack for group layers; give the Kronecker itself to a "
-            "lifting layer"
-        )
-
-    def on_group(self, kernel_size: tuple[int, ...]) -> Representation:
-        taps = math.prod(kernel_size)
-        if taps != self.space.size:
-            raise ValueError(
-                f"Kronecker: its spatial action is on {self.space.size} positions, but a kernel "
-                f"of size {tuple(kernel_size)} has {taps}; make another Kronecker for this size"
-            )
-        return self
 
     def entropy(self) -> Float[Tensor, ""]:
         A, B = self.factors()

@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symshare.representations.state import Versioned
+from symshare.representations.state import Shareable
 from symshare.sinkhorn import Projected, entropies, project, sinkhorn
 from symshare.sinkhorn.inputs import adapts
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 
-class Projection(Versioned):
+class Projection(Shareable):
     """Logits [N, D, D] and their projection onto doubly stochastic matrices.
 
     In training, a projection starts from the potentials that the one before it ended with. The

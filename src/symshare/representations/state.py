@@ -1,8 +1,11 @@
-"""The version of what modules save."""
+"""What modules save: its version, and one name for what several layers share."""
 
-from typing import Any
+import weakref
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 
 class Versioned(nn.Module):
@@ -23,3 +26,123 @@ class Versioned(nn.Module):
                 "symshare to read it"
             )
         super()._load_from_state_dict(*args, **kwargs)
+
+
+class Shareable(Versioned):
+    """A module that several modules of a network may hold, with one name for all of them.
+
+    torch gives a module as many names as there are ways to it. Then
+    `torch.func.functional_call` exchanges its tensors once for each name and puts the wrong ones
+    back, and a state dict holds them several times, which `safetensors` refuses. This one is
+    walked and saved once, under the first name. It is loaded from any of its names, so state
+    dicts that hold all of them fit as well.
+
+    >>> stack = Shareable()
+    >>> stack.weight = nn.Parameter(torch.ones(1))
+    >>> network = nn.ModuleDict({"a": stack, "b": stack})
+    >>> list(network.state_dict())
+    ['a.weight']
+    >>> network.load_state_dict({"b.weight": torch.zeros(1)})
+    <All keys matched successfully>
+    """
+
+    def named_modules(
+        self,
+        memo: set[nn.Module] | None = None,
+        prefix: str = "",
+        remove_duplicate: bool = True,
+    ) -> Generator[tuple[str, nn.Module], None, None]:
+        """As in torch, but `remove_duplicate=False` counts this module once all the same."""
+        memo = set() if memo is None else memo
+        if self not in memo:
+            yield from super().named_modules(memo, prefix, remove_duplicate)
+            memo.add(self)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """As in torch, but nothing where the destination has it under another name."""
+        destination, prefix = kwargs.get("destination"), kwargs.get("prefix", "")
+        if hasattr(destination, "_metadata"):  # torch's own, of a module above this one
+            where, first = _saved.get(self, (None, prefix))
+            if where is not None and where() is destination and prefix != first:
+                return destination
+            _saved[self] = weakref.ref(destination), prefix
+        return super().state_dict(*args, **kwargs)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Load what is there; what is missing under every name is reported under the first."""
+        state_dict, prefix, metadata, strict, missing_keys, *others = args
+        here: list[str] = []
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, here, *others, **kwargs)
+        absent = {key.removeprefix(prefix) for key in here}
+        before = _loaded.get(self)
+        # One list serves one call of load_state_dict.
+        if before is None or before.missing_keys is not missing_keys:
+            missing_keys += here
+            _loaded[self] = _Load(missing_keys, prefix, absent)
+            return
+        found = {before.prefix + name for name in before.absent - absent}
+        missing_keys[:] = [key for key in missing_keys if key not in found]
+        before.absent.intersection_update(absent)
+
+
+class _Load(NamedTuple):
+    """How loading a module has gone in one call, so far.
+
+    Attributes:
+        missing_keys: the list of the call.
+        prefix: the first name.
+        absent: tensors that were found under no name.
+    """
+
+    missing_keys: list[str]
+    prefix: str
+    absent: set[str]
+
+
+# Kept beside the modules, so that copies and pickles of them hold no trace of it.
+_saved: weakref.WeakKeyDictionary[nn.Module, tuple[weakref.ref[Any], str]]
+_saved = weakref.WeakKeyDictionary()
+_loaded: weakref.WeakKeyDictionary[nn.Module, _Load] = weakref.WeakKeyDictionary()
+
+
+class Constant(Shareable):
+    """Holds a tensor that moves with the module, and that nothing else changes.
+
+    A copy, out of reach of the graph and the hands that the tensor came from. Not a buffer:
+    `to_empty` and `load_state_dict(assign=True)` after a start on the meta device would lose its
+    values, `half()` would round them, and an average of models mix them.
+
+    >>> module = Constant(torch.eye(2)).to("meta").to_empty(device="cpu")
+    >>> module()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    _where: Tensor
+
+    def __init__(self, value: Tensor):
+        super().__init__()
+        self._origin = value.detach().clone()
+        floating = value.dtype if value.is_floating_point() else None
+        where = torch.empty(0, dtype=floating)
+        self.register_buffer("_where", where, persistent=False)
+        self._follow()
+
+    def forward(self) -> Tensor:
+        return self._value
+
+    def _follow(self) -> None:
+        dtype = self._where.dtype if self._origin.is_floating_point() else self._origin.dtype
+        self._value = self._origin.to(self._where.device, dtype)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Constant":
+        super()._apply(fn, recurse)
+        self._follow()
+        return self
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        if self._where.is_meta:
+            # Parameters that are assigned bring their device with them; this has none to assign.
+            self._where = torch.empty(0, dtype=self._where.dtype)
+            self._follow()
