@@ -48,7 +48,8 @@ def export(
         dynamic_shapes: other axes that the file takes in every size that the network does, as in
             `torch.export`, with a name for each: `{2: "height", 3: "width"}` for images. With
             several inputs, a tuple of such. Sizes that the network does not take are refused when
-            the file is used.
+            the file is used. Choose an example whose maps stay larger than one pixel: a PT2 file
+            takes an axis of one for a constant.
 
     Returns:
         The path.
