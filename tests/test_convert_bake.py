@@ -98,7 +98,8 @@ CONVOLUTIONS = [
 ]
 
 
-def convolution(dims, kinds, lifting, options, size=2, I=2, O=4):
+def convolution(dims, kinds, lifting, options, I=2, O=4):
+    size = 4 if dims == 1 else 2  # even, and enough taps for G permutations
     taps = size**dims
     representation = blurred(G, taps if lifting else G * taps)
     return kinds[dims](I, O, size, representation, **options)

@@ -58,7 +58,9 @@ def bake(
 
     The expanded kernels R theta become ordinary weights, so the copy costs what a plain network
     of its width costs, and computes what the network computes in eval mode, up to rounding.
-    Shapes between the layers stay [B, C, G, ...], so user code around them runs unchanged.
+    Shapes between the layers stay [B, C, G, ...], so user code around them runs unchanged. There
+    `GroupBatchNorm`, `SpatialMaxPool` and `SpatialAvgPool` stand for `nn.BatchNorm2d`,
+    `nn.MaxPool2d` and `nn.AvgPool2d`, which know no group axis.
     A batch norm that alone reads a convolution is folded into it where the forward pass shows
     that: the pass has no optional arguments, decides nothing by the values of tensors, and writes
     nothing to its module. What else it decides by, such as an attribute, is taken to stay what it
@@ -80,9 +82,10 @@ def bake(
         that returns the tensor a call of it returned. All weights require gradients.
 
     Raises:
+        TypeError: if the model is no module.
         ValueError: if there is nothing to bake, if `hard` meets a representation that learns
-            in another way, or if a layer has forward hooks, or a subclass of one a forward pass
-            of its own.
+            in another way, or if a layer has forward hooks other than those of torch that
+            compute weights, or a subclass of one a forward pass of its own.
 
     >>> from symshare import Fixed, LiftConv2d, groups
     >>> bake(nn.Sequential(LiftConv2d(1, 2, 3, Fixed(groups.rotations(4))), nn.ReLU()))
