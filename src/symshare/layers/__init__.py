@@ -6,6 +6,7 @@ from symshare.layers.lifting import LiftConv1d, LiftConv2d, LiftConv3d
 from symshare.layers.linear import GroupLinear
 from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
 from symshare.layers.pooling import GroupMaxPool, GroupPool, SpatialAvgPool, SpatialMaxPool
+from symshare.layers.restriction import cosets, restrict
 from symshare.layers.transposed import (
     GroupConvTranspose1d,
     GroupConvTranspose2d,
@@ -36,5 +37,7 @@ __all__ = [
     "LiftConvTranspose3d",
     "SpatialAvgPool",
     "SpatialMaxPool",
+    "cosets",
+    "restrict",
     "synchronise",
 ]
