@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
-from torch.nn.utils import parametrize
+from torch.nn.utils import parametrize, prune
 
 from symshare import bake, export, groups
 from symshare.convert import constants, load_tensors
@@ -98,7 +98,8 @@ CONVOLUTIONS = [
 ]
 
 
-def convolution(dims, kinds, lifting, options, size=2, I=2, O=4):
+def convolution(dims, kinds, lifting, options, I=2, O=4):
+    size = 4 if dims == 1 else 2  # even, and enough taps for G permutations
     taps = size**dims
     representation = blurred(G, taps if lifting else G * taps)
     return kinds[dims](I, O, size, representation, **options)
@@ -120,13 +121,14 @@ def symshare_modules(model):
 
 def batch_norm(kind, *args, **options):
     """A batch norm that has seen data, on average of mean 1 and variance 4."""
-    norm = kind(*args, **options)
+    layer = kind(*args, **options)
+    norm = layer.norm if kind is GroupBatchNorm else layer
     if norm.affine:
         nn.init.normal_(norm.weight)
         nn.init.normal_(norm.bias)
     norm.running_mean.normal_(1.0)
     norm.running_var.uniform_(1.0, 7.0)
-    return norm
+    return layer
 
 
 @pytest.mark.filterwarnings("ignore:.*rotations are not exact")
@@ -196,7 +198,7 @@ def test_user_models_with_residuals():
         name for name in ("bn1", "bn2", "bn3", "bn4") if type(getattr(baked, name)) is nn.Identity
     }
     assert folded == {"bn1", "bn3"}
-    assert symshare_modules(baked) == {constants.Affine, constants.GroupMean}
+    assert symshare_modules(baked) == {constants.FixedBatchNorm, constants.GroupMean}
     assert difference(model, baked, torch.randn(3, 1, 8, 8)) < 1e-5
 
 
@@ -648,6 +650,52 @@ def test_a_changed_network_computes_what_it_computed(change):
     assert difference(model, bake(model), images()) < 1e-5
 
 
+def masked_twice(layer, name):
+    prune.l1_unstructured(layer, name, 0.3)
+    prune.random_unstructured(layer, name, 0.3)
+
+
+REWEIGHTINGS = {
+    "pruned": lambda layer, name: prune.l1_unstructured(layer, name, 0.5),
+    "pruned twice": masked_twice,
+    "older weight norm": nn.utils.weight_norm,
+    "older spectral norm": nn.utils.spectral_norm,
+    "weight norm": nn.utils.parametrizations.weight_norm,
+    "spectral norm": nn.utils.parametrizations.spectral_norm,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.nn.utils.weight_norm.* is deprecated:FutureWarning")
+@pytest.mark.parametrize("reweight", REWEIGHTINGS.values(), ids=REWEIGHTINGS)
+def test_weights_that_torch_computes_before_each_pass(reweight):
+    model = Residual()
+    stack = blurred(G, 36)
+    tied = GroupConv2d(4, 4, 3, stack, padding=1)
+    model.conv2 = nn.Sequential(tied, nn.BatchNorm3d(4), GroupConv2d(4, 4, 3, stack, padding=1))
+    model.plain = nn.Conv2d(1, 1, 3, padding=1)
+    for layer in (model.conv1, tied, model.twice):
+        reweight(layer, "theta")
+    reweight(model.plain, "weight")
+    reweight(stack.projection, "logits")
+    prune.l1_unstructured(model.bn3.norm, "weight", 0.5)
+    x = torch.randn(3, 1, 8, 8)
+    run = lambda net: net(net.plain(x))  # noqa: E731
+    run(model).sum().backward()
+    baked = bake(model)
+    with torch.no_grad():
+        model.eval()
+        torch.testing.assert_close(run(baked), run(model), atol=1e-5, rtol=1e-5)
+    assert all(p.requires_grad for p in baked.parameters())
+
+
+def test_results_that_a_module_keeps_are_copied_by_value():
+    model = Storing()
+    model(torch.randn(3, 1, 6, 6)).sum().backward()
+    baked = bake(model)
+    assert torch.equal(baked.f, model.f)
+    assert baked.f.is_leaf
+
+
 def test_parametrised_weights_bake_and_parametrised_logits_do_not_snap():
     model = nn.Sequential(LiftConv2d(1, 4, 3, blurred(G, 9)))
     nn.utils.parametrizations.weight_norm(model[0], "theta")
@@ -859,6 +907,15 @@ def test_hard_refuses_what_learns_in_another_way(kind, what):
     with pytest.raises(ValueError, match=what):
         bake(model, hard=True)
     bake(model)
+
+
+@pytest.mark.parametrize("wrong", [{}, [nn.ReLU()], nn.ReLU, "net.pt"])
+def test_what_is_no_module_is_refused(wrong, unchecked, tmp_path):
+    for call in (bake, lambda model: export(model, "safetensors", tmp_path / "net")):
+        with pytest.raises(
+            TypeError, match=r"expected a torch.nn.Module, got (dict|list|type|str)"
+        ):
+            call(wrong)
 
 
 def test_refusals():

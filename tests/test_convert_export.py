@@ -10,7 +10,14 @@ from torch import nn
 import symshare
 from symshare import bake, export, groups, load_tensors
 from symshare.convert import exporting
-from symshare.layers import GroupBatchNorm, GroupConv2d, GroupPool, LiftConv2d
+from symshare.layers import (
+    GroupBatchNorm,
+    GroupConv2d,
+    GroupLayerNorm,
+    GroupPool,
+    LiftConv2d,
+    SpatialMaxPool,
+)
 from symshare.models import SMALL, GroupCNN
 from symshare.representations import Fixed, Gated, Sinkhorn
 
@@ -31,7 +38,7 @@ class TwoInputs(nn.Module):
         self.lift = LiftConv2d(1, 4, 3, shared, padding=1)
         self.conv = GroupConv2d(4, 4, 3, Sinkhorn(4, 36), padding=1)
         self.norm = GroupBatchNorm(4, gate=shared.gate)
-        self.norm.running_mean.normal_()
+        self.norm.norm.running_mean.normal_()
         self.pool = GroupPool(shared.gate)
 
     def forward(self, x, scale):
@@ -88,6 +95,67 @@ def test_onnx_round_trip(tmp_path, capfd, case, unchecked):
         torch.testing.assert_close(torch.from_numpy(y), model(*x), atol=1e-5, rtol=0)
 
 
+def resizable():
+    """Poolings, a measure, padding and strides before the mean over space."""
+    shared = Gated(C4)
+    return nn.Sequential(
+        LiftConv2d(1, 4, 3, shared, padding=1),
+        GroupBatchNorm(4, gate=shared.gate),
+        SpatialMaxPool((3, 3), stride=2, padding=1),
+        GroupConv2d(4, 4, 3, shared, padding=1, padding_mode="reflect"),
+        GroupLayerNorm(shared.gate),
+        GroupPool(shared.gate),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4, 3),
+    ).eval()
+
+
+def runner(format, path):
+    if format == "pt2":
+        return torch.export.load(path).module()
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    (x,), (y,) = session.get_inputs(), session.get_outputs()
+    assert (x.shape, y.shape) == (["batch", 1, "height", "width"], ["batch", 3])
+    return lambda x: torch.from_numpy(session.run(None, {"input": x.numpy()})[0])
+
+
+@pytest.mark.parametrize("format", ["onnx", "pt2"])
+def test_dynamic_height_and_width(tmp_path, format, unchecked):
+    model, axes = resizable(), {2: "height", 3: "width"}
+    path = export(model, format, tmp_path / "net", batch(1), dynamic_shapes=axes)
+    run = runner(format, path)
+    for shape in ((1, 1, 9, 9), (2, 1, 13, 7), (3, 1, 5, 21)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(x), model(x), atol=1e-5, rtol=1e-5)
+    # Reflection pads by fewer pixels than there are; torch's guards and onnxruntime say so.
+    with pytest.raises(Exception, match="Guard failed|Pad reflect requires"):
+        run(torch.randn(1, 1, 1, 9))
+
+
+@pytest.mark.parametrize("format", ["onnx", "pt2"])
+def test_axes_that_cannot_be_dynamic_are_refused(tmp_path, format, unchecked):
+    model = nn.Sequential(LiftConv2d(1, 4, 3, Fixed(C4)), nn.Flatten(), nn.Linear(16 * 49, 3))
+    path = tmp_path / "net"
+    with pytest.raises(ValueError, match="no function of inputs of any height, as torch.export"):
+        export(model, format, path, batch(1), dynamic_shapes={2: "height"})
+    for axes in ({4: "depth"}, ({2: "height"}, {2: "height"})):
+        with pytest.raises(ValueError, match="dynamic_shapes names axes of each input"):
+            export(model, format, path, batch(1), dynamic_shapes=axes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_input_has_dynamic_axes_of_its_own(tmp_path, unchecked):
+    model = TwoInputs().eval()
+    example = CASES["two inputs"][1](2)
+    path = export(model, "pt2", tmp_path / "net", example, dynamic_shapes=({3: "width"}, {}))
+    x = (torch.randn(3, 1, 9, 12), torch.randn(3, 1))
+    y = torch.export.load(path).module()(*x)
+    torch.testing.assert_close(y, model(*x), atol=1e-5, rtol=1e-5)
+
+
 def test_onnx_has_the_nodes_of_a_plain_network(tmp_path):
     import onnx
 
@@ -142,7 +210,7 @@ def test_a_baked_network_is_written_as_it_is(tmp_path):
 
 def test_files_of_another_schema_or_program_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "net.safetensors"
-    monkeypatch.setattr("symshare.convert.tensors.SCHEMA", 3)
+    monkeypatch.setattr("symshare.convert.exporting.SCHEMA", 3)
     export(network(Fixed(C4)), "safetensors", path)
     monkeypatch.undo()
     with pytest.raises(

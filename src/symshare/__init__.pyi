@@ -18,6 +18,7 @@ from .layers import GroupConvTranspose3d as GroupConvTranspose3d
 from .layers import GroupInstanceNorm as GroupInstanceNorm
 from .layers import GroupLayerNorm as GroupLayerNorm
 from .layers import GroupLinear as GroupLinear
+from .layers import GroupMaxPool as GroupMaxPool
 from .layers import GroupPool as GroupPool
 from .layers import LiftConv1d as LiftConv1d
 from .layers import LiftConv2d as LiftConv2d
@@ -25,6 +26,8 @@ from .layers import LiftConv3d as LiftConv3d
 from .layers import LiftConvTranspose1d as LiftConvTranspose1d
 from .layers import LiftConvTranspose2d as LiftConvTranspose2d
 from .layers import LiftConvTranspose3d as LiftConvTranspose3d
+from .layers import SpatialAvgPool as SpatialAvgPool
+from .layers import SpatialMaxPool as SpatialMaxPool
 from .representations import Birkhoff as Birkhoff
 from .representations import Fixed as Fixed
 from .representations import Gated as Gated

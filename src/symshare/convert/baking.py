@@ -7,17 +7,24 @@ from typing import overload
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
+from symshare.analysis import nearest_permutation
 from symshare.convert.constants import Frozen
 from symshare.convert.folding import foldable
+from symshare.convert.modules import copied, settle
 from symshare.convert.networks import is_known_network, plain_network
 from symshare.convert.plain import LAYERS, plain
-from symshare.convert.snapping import snap
-from symshare.representations import Measure, Representation, Stack
+from symshare.representations import Measure, Projection, Representation, Stack
+from symshare.representations.birkhoff import Coefficients
 
 __all__ = ["BakeReport", "bake", "is_plain"]
 
 _SHARING = (*LAYERS, Representation, Measure)
+_SOURCES = (Projection, Coefficients)
+
+# exp(-1e4) is zero in every precision, and half precision holds the number itself.
+_FAR = 1e4
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,9 @@ def bake(
 
     The expanded kernels R theta become ordinary weights, so the copy costs what a plain network
     of its width costs, and computes what the network computes in eval mode, up to rounding.
-    Shapes between the layers stay [B, C, G, ...], so user code around them runs unchanged.
+    Shapes between the layers stay [B, C, G, ...], so user code around them runs unchanged. There
+    `GroupBatchNorm`, `SpatialMaxPool` and `SpatialAvgPool` stand for `nn.BatchNorm2d`,
+    `nn.MaxPool2d` and `nn.AvgPool2d`, which know no group axis.
     A batch norm that alone reads a convolution is folded into it where the forward pass shows
     that: the pass has no optional arguments, decides nothing by the values of tensors, and writes
     nothing to its module. What else it decides by, such as an attribute, is taken to stay what it
@@ -73,9 +82,10 @@ def bake(
         returns the tensor a call of it returned. All weights require gradients.
 
     Raises:
+        TypeError: if the model is no module.
         ValueError: if there is nothing to bake, if `hard` meets a representation that learns
-            in another way, or if a layer has forward hooks, or a subclass of one a forward pass
-            of its own.
+            in another way, or if a layer has forward hooks other than those of torch that
+            compute weights, or a subclass of one a forward pass of its own.
 
     >>> from symshare import Fixed, LiftConv2d, groups
     >>> bake(nn.Sequential(LiftConv2d(1, 2, 3, Fixed(groups.rotations(4))), nn.ReLU()))
@@ -97,11 +107,14 @@ def bake(
             f"bake: data is a pair of samples and their classes, got {len(data)}; pass data=(x, y)"
         )
     with torch.inference_mode(False), torch.no_grad():
-        settled = copy.deepcopy(model)
+        settled = copied(model)
         settled.eval()  # where a learned R is projected to convergence
         before = None if data is None else _accuracy(settled, *data)
+        for layer in (m for m in settled.modules() if isinstance(m, _SHARING)):
+            for part in layer.modules():
+                settle(part)
         if hard:
-            snap(settled)
+            _snap(settled)
         baked = _written_out(settled)
         if data is None or before is None:
             return baked
@@ -114,6 +127,11 @@ def is_plain(model: nn.Module) -> bool:
     >>> is_plain(nn.ReLU())
     True
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"bake: expected a torch.nn.Module, got {type(model).__name__}; give the network "
+            "itself: load a state dict into it first, put a list of layers into nn.Sequential"
+        )
     return not any(isinstance(module, _SHARING) for module in model.modules())
 
 
@@ -159,3 +177,51 @@ def _accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 256) -> float
         for some, classes in zip(x.split(batch), y.split(batch), strict=True)
     )
     return right / len(x)
+
+
+def _snap(model: nn.Module) -> None:
+    """Move what representations learn to permutations, in place.
+
+    This happens at the source: logits behind a projection become those of the permutations
+    nearest to its matrices, and convex coefficients those of their largest. So all that share a
+    source go on sharing it, R need not be formed, and what is computed from a source follows it.
+    Known stacks and measures stay as they are.
+
+    Args:
+        model: in eval mode, so that matrices are projected to convergence.
+
+    Raises:
+        ValueError: if a representation learns in another way; then it may be near no permutation.
+            If logits are parametrised, as only what they are computed from can be moved.
+    """
+    for module in model.modules():
+        if isinstance(module, Stack):
+            _check(module)
+        elif isinstance(module, _SOURCES) and is_parametrized(module):
+            raise ValueError(
+                f"bake: hard=True cannot move the parametrised logits of {type(module).__name__}; "
+                "call torch.nn.utils.parametrize.remove_parametrizations on them first, or leave "
+                "hard out"
+            )
+    for module in model.modules():
+        if isinstance(module, Projection) and len(module.logits):
+            _settle(module.logits, nearest_permutation(module()))
+        elif isinstance(module, Coefficients):
+            _settle(module.logits, module.logits.argmax(-1))
+
+
+def _check(stack: Stack) -> None:
+    sources = (m for m in stack.modules() if isinstance(m, (*_SOURCES, Measure)))
+    known = {p for source in sources for p in source.parameters()}
+    others = [name for name, p in stack.named_parameters() if p not in known]
+    if others:
+        raise ValueError(
+            "bake: hard=True knows the permutations near what Sinkhorn, Kronecker and Birkhoff "
+            f"learn, but not near the {', '.join(others)} of {type(stack).__name__}: its "
+            f"matrices are {stack.membership}; leave hard out"
+        )
+
+
+def _settle(logits: Tensor, chosen: Tensor) -> None:
+    """All of each distribution in the last axis on the entry that is chosen for it."""
+    logits.fill_(-_FAR).scatter_(-1, chosen.unsqueeze(-1), 0.0)

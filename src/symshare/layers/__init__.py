@@ -1,6 +1,6 @@
 """Layers whose kernels are transformed copies of base kernels: a stack R, then a convolution."""
 
-from symshare.layers.batch_norm import GroupBatchNorm
+from symshare.layers.batch_norm import GroupBatchNorm, synchronise
 from symshare.layers.convolution import (
     GroupConv1d,
     GroupConv2d,
@@ -17,7 +17,8 @@ from symshare.layers.convolution import (
 )
 from symshare.layers.linear import GroupLinear
 from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
-from symshare.layers.pooling import GroupPool
+from symshare.layers.pooling import GroupMaxPool, GroupPool, SpatialAvgPool, SpatialMaxPool
+from symshare.layers.restriction import cosets, restrict
 
 __all__ = [
     "GroupBatchNorm",
@@ -30,6 +31,7 @@ __all__ = [
     "GroupInstanceNorm",
     "GroupLayerNorm",
     "GroupLinear",
+    "GroupMaxPool",
     "GroupPool",
     "LiftConv1d",
     "LiftConv2d",
@@ -37,4 +39,9 @@ __all__ = [
     "LiftConvTranspose1d",
     "LiftConvTranspose2d",
     "LiftConvTranspose3d",
+    "SpatialAvgPool",
+    "SpatialMaxPool",
+    "cosets",
+    "restrict",
+    "synchronise",
 ]
