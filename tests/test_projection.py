@@ -40,7 +40,8 @@ LOGITS = {
         [torch.rand(1, D, D), blocks(D)[:1], torch.rand(1, D, D) + 8 * permutations(D)[:1]]
     ),
 }
-CASES = [(name, D) for name in LOGITS for D in (9, 25, 100)]
+DRAWS = {9: 100, 25: 30, 100: 3}
+"""By D; so many that no bound is kept by luck."""
 
 
 def warm_start(logits):
@@ -49,36 +50,34 @@ def warm_start(logits):
     return logits + 0.01 * torch.randn_like(logits).sign(), start
 
 
-@pytest.mark.parametrize(("name", "D"), CASES)
-def test_agrees_with_newton_in_float64(name, D):
-    logits, start = warm_start(LOGITS[name](D))
-    logits.requires_grad_()
-    cotangent = torch.randn(N, D, D)
-    R, _, _ = project(logits, start)
-    (found,) = torch.autograd.grad(R, logits, cotangent)
-    exact = truth.project(logits)
-    gradient = truth.gradient(exact, cotangent)
-    assert marginal_error(R) < 1e-5
-    assert (R - exact).abs().max() < 1e-5
-    wrong = (found - gradient).flatten(1).norm(dim=1) / gradient.flatten(1).norm(dim=1)
-    assert wrong.max() < (2e-4 if name == "sharpest" else 3e-5)
-
-
-@pytest.mark.parametrize(("name", "D"), CASES)
-def test_the_schedule_for_accelerators_is_as_good(name, D, monkeypatch):
-    logits, start = warm_start(LOGITS[name](D))
-    cotangent = torch.randn(N, D, D)
-    exact = truth.project(logits)
-    gradient = truth.gradient(exact, cotangent)
+def on_accelerators(monkeypatch):
+    """The fixed schedule, which accelerators and compilers take, on the CPU."""
     monkeypatch.setattr("symshare.sinkhorn.projection.adapts", lambda _: False)
+
+
+PATHS = {"cpu": lambda _: None, "accelerators": on_accelerators}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("D", DRAWS)
+@pytest.mark.parametrize("name", LOGITS)
+def test_agrees_with_newton_in_float64(name, D, path, monkeypatch):
+    logits, start = warm_start(torch.cat([LOGITS[name](D) for _ in range(DRAWS[D])]))
+    PATHS[path](monkeypatch)
     logits.requires_grad_()
+    cotangent = torch.randn_like(logits)
     R, _, _ = project(logits, start, TRAINING)
     (found,) = torch.autograd.grad(R, logits, cotangent)
+    exact = truth.project(logits)
+    gradient = truth.gradient(exact, cotangent)
     assert marginal_error(R) < 1e-5
+    assert marginal_error(project(logits.detach(), None, CONVERGED).R) < 1e-5
     assert (R - exact).abs().max() < 1e-5
     wrong = (found - gradient).flatten(1).norm(dim=1) / gradient.flatten(1).norm(dim=1)
+    # The sums of R are known to rounding, and moving them moves the gradient by that over the gap.
+    gap = 1 - truth.second_singular_value(exact) ** 2
+    assert (wrong < 3e-5 + 2 * torch.finfo(R.dtype).eps / gap).all()
     assert wrong.max() < 3e-4
-    assert marginal_error(project(logits.detach(), None, CONVERGED).R) < 1e-5
 
 
 def everything_found(logits, cotangent, slope):
@@ -317,9 +316,12 @@ def test_potentials_hold_a_constant_of_all_logits(size, monkeypatch):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("D", [9, 65, 100])
 @pytest.mark.parametrize("margin", [20.0, 25.0, 30.0, 40.0, 60.0])
-def test_saturated_permutations_have_next_to_no_gradient(margin, D, dtype):
-    logits = (margin * permutations(D) + torch.rand(N, D, D)).to(dtype).requires_grad_()
-    cotangent = torch.randn(N, D, D, dtype=dtype)
+@pytest.mark.parametrize("path", PATHS)
+def test_saturated_permutations_have_next_to_no_gradient(path, margin, D, dtype, monkeypatch):
+    PATHS[path](monkeypatch)
+    permuted = torch.cat([permutations(D) for _ in range(5)])
+    logits = (margin * permuted + torch.rand_like(permuted)).to(dtype).requires_grad_()
+    cotangent = torch.randn_like(logits)
     start = project(logits).potentials
     for begin in (None, start, start + 0.01 * torch.randn_like(start)):
         (gradient,) = torch.autograd.grad(project(logits, begin).R, logits, cotangent)

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from symshare.sinkhorn.laplacian import RIDGE
 from symshare.sinkhorn.scaling import Scaling
 
 Array = NDArray[np.floating]
@@ -31,9 +32,6 @@ SETTLE = 20
 
 DIRECT = 64
 """Positions up to which elimination is faster than iterations."""
-
-RIDGE = 8
-"""Units of rounding added to row sums, which leave only rounding of a permutation's system."""
 
 ITERATIONS = 100
 """Most iterations of conjugate gradients."""
