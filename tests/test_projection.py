@@ -4,12 +4,14 @@
 """
 
 from importlib import import_module
+from math import log
 
 import pytest
 import torch
+from scipy.optimize import linear_sum_assignment
 
 from symshare.bench import truth
-from symshare.sinkhorn import adaptive, entropy, marginal_error, project, sinkhorn
+from symshare.sinkhorn import adaptive, entropy, marginal_error, project, projection, sinkhorn
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 N = 3
@@ -52,7 +54,7 @@ def warm_start(logits):
 
 def on_accelerators(monkeypatch):
     """The fixed schedule, which accelerators and compilers take, on the CPU."""
-    monkeypatch.setattr("symshare.sinkhorn.projection.adapts", lambda _: False)
+    monkeypatch.setattr(projection, "adapts", lambda _: False)
 
 
 PATHS = {"cpu": lambda _: None, "accelerators": on_accelerators}
@@ -102,7 +104,7 @@ def test_large_stacks_are_projected_alike(D, monkeypatch):
     logits = LOGITS["mixed"](D).double()
     cotangent, slope = torch.randn(N, D, D).double(), torch.randn(N).double()
     small = everything_found(logits, cotangent, slope)
-    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", 1)
+    monkeypatch.setattr(adaptive, "LARGE", 1)
     torch.testing.assert_close(everything_found(logits, cotangent, slope), small)
 
 
@@ -114,7 +116,7 @@ def raise_for_one_backend():
 @pytest.mark.parametrize("get", [lambda: "medium", lambda: "high", raise_for_one_backend])
 def test_a_precision_of_matrix_products_does_not_reach_large_stacks(get, monkeypatch):
     """On processors with such units torch then rounds factors to half precision."""
-    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", 1)
+    monkeypatch.setattr(adaptive, "LARGE", 1)
     monkeypatch.setattr(torch, "get_float32_matmul_precision", get)
     monkeypatch.setattr(torch, "bmm", None)
     logits, cotangent = LOGITS["sharp"](80), torch.randn(N, 80, 80)
@@ -126,7 +128,7 @@ def test_a_precision_of_matrix_products_does_not_reach_large_stacks(get, monkeyp
 @pytest.mark.usefixtures("several_threads")
 @pytest.mark.parametrize("large", [1, 2**30])
 def test_a_pass_under_autocast_is_as_without(large, monkeypatch):
-    monkeypatch.setattr("symshare.sinkhorn.adaptive.LARGE", large)
+    monkeypatch.setattr(adaptive, "LARGE", large)
     logits, cotangent = LOGITS["sharp"](110).requires_grad_(), torch.randn(N, 110, 110)
     found = []
     for enabled in (False, True):
@@ -150,13 +152,35 @@ def test_settled_permutations_neither_fail_nor_move(gap, D, dtype):
     assert gradient.abs().max() < max(20 * D * torch.exp(torch.tensor(-gap)), 1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:project. row sums:UserWarning")
-def test_wide_logits_never_fail():
-    for seed in range(20):
-        logits = 100 * torch.randn(1, 16, 16, generator=torch.Generator().manual_seed(seed))
-        R = project(logits.requires_grad_()).R
-        R.square().sum().backward()
-        assert logits.grad.isfinite().all()
+FAR = {
+    "normal": lambda D: torch.randn(N, D, D),
+    "signs": lambda D: torch.randn(N, D, D).sign(),
+    "triangle": lambda D: -torch.ones(N, D, D).tril(-1),
+    "a wide and a tall block": lambda D: (
+        -torch.block_diag(
+            torch.ones(D // 2 + 1, D // 2), torch.ones(D - D // 2 - 1, D - D // 2)
+        ).repeat(N, 1, 1)
+    ),
+    "mostly columns": lambda D: torch.randn(N, 1, D) + 0.1 * torch.randn(N, D, D),
+}
+
+
+@pytest.mark.parametrize("D", [2, 9, 64, 70])
+@pytest.mark.parametrize("size", [30.0, 100.0, 1e4, 1e6])
+@pytest.mark.parametrize("name", FAR)
+def test_logits_however_far_apart_have_a_limit(name, size, D):
+    """R is the doubly stochastic matrix with the largest <R, logits> + entropy, so it is held to
+    the best permutation, which has no entropy."""
+    logits = (size * FAR[name](D)).requires_grad_()
+    found = project(logits)
+    for R in (found.R, project(logits, found.potentials).R):
+        assert marginal_error(R) < 4e-5
+        (gradient,) = torch.autograd.grad(R.square().sum(), logits)
+        assert gradient.isfinite().all()
+        for M, P, H in zip(logits.detach().double(), R.double(), found.entropy, strict=True):
+            best = M[linear_sum_assignment(M, maximize=True)].sum()
+            assert (P * M).sum() + H > best - 4e-6 * size * D
+            assert 0 <= H < 1.01 * D * log(D)
 
 
 def test_first_derivative_of_matrix_and_entropy():
@@ -309,7 +333,7 @@ def test_constants_of_columns_and_rows_change_nothing_however_large(name, size, 
 def test_potentials_hold_a_constant_of_all_logits(size, monkeypatch):
     logits = 2 * torch.randn(2, 70, 70) + size
     R, _, start = project(logits)
-    monkeypatch.setattr("symshare.sinkhorn.adaptive._settle", None)
+    monkeypatch.setattr(adaptive, "_settle", None)
     torch.testing.assert_close(project(logits, start).R, R, atol=1e-4, rtol=0)
 
 
@@ -346,9 +370,15 @@ def test_refuses_logits_that_are_not_finite(operator, bad):
         operator(logits)
 
 
-def test_says_where_rounds_do_not_suffice():
+def test_says_where_rounds_do_not_suffice(monkeypatch):
+    monkeypatch.setattr(adaptive, "ROUNDS", 1)
     with pytest.warns(UserWarning, match="row sums are still up to .* weight decay"):
-        project(1e6 * torch.rand(2, 6, 6))
+        project(3 * torch.randn(2, 6, 6))
+
+
+def test_says_where_logits_leave_the_range_of_numbers():
+    with pytest.raises(ValueError, match="logits from .* are too far apart to exponentiate; scale"):
+        project(1.7e308 * torch.randn(2, 9, 9).double().sign())
 
 
 @pytest.mark.usefixtures("unchecked")
