@@ -9,9 +9,11 @@ from math import log
 import pytest
 import torch
 from scipy.optimize import linear_sum_assignment
+from torch.autograd import forward_ad
 
 from symshare.bench import truth
 from symshare.sinkhorn import adaptive, entropy, marginal_error, project, projection, sinkhorn
+from symshare.sinkhorn.inputs import transforming
 from symshare.sinkhorn.scaling import CONVERGED, TRAINING
 
 N = 3
@@ -234,6 +236,22 @@ def test_a_second_derivative_is_refused():
     (gradient,) = torch.autograd.grad(project(logits).R.square().sum(), logits, create_graph=True)
     with pytest.raises(RuntimeError, match="no derivative itself; .* iterations=20"):
         gradient.sum().backward()
+
+
+def test_a_forward_mode_derivative_is_refused():
+    logits = torch.randn(3, 3)
+    for transform in (lambda f: f, torch.vmap, torch.func.jacrev):
+        with pytest.raises(RuntimeError, match="reverse mode only; .* iterations=20"):
+            torch.func.jvp(transform(lambda x: project(x).R), (logits[None],), (logits[None],))
+    with forward_ad.dual_level(), pytest.raises(RuntimeError, match="reverse mode only"):
+        project(forward_ad.make_dual(logits, logits))
+
+
+def test_transforms_of_torch_are_noticed():
+    """By a function of torch that is not public, and may go."""
+    seen = []
+    torch.vmap(lambda x: seen.append(transforming()) or x)(torch.zeros(2))
+    assert (transforming(), seen) == (False, [True])
 
 
 def test_functional_transforms():
