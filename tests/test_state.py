@@ -118,6 +118,18 @@ def test_copies_are_equal_and_apart(network, x, training, copied):
     assert torch.equal(network.eval()(x), before)
 
 
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_what_is_done_without_gradients_leaves_a_network_that_trains(network, x, mode):
+    state = through_file(network)
+    with mode():
+        network.load_state_dict(state)
+        network.train()(x)
+        network.eval()(x)
+    before = copy.deepcopy(network)(x)
+    train(network.train(), x)
+    assert before.equal(network.eval()(x)) == (not list(network.parameters()))
+
+
 def test_saved_whole(network, x):
     file = io.BytesIO()
     torch.save(train(network, x), file)
