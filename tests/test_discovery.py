@@ -71,10 +71,9 @@ def test_finds_the_group_of_arrays_and_writes_the_evidence(whole):
     assert runs == [f"{m}-seed{s}" for m in ("cnn", "found", "gated", "sinkhorn") for s in (0, 1)]
 
 
-def test_a_second_call_computes_nothing(turned, whole):
-    start = time.perf_counter()
+@pytest.mark.usefixtures("no_training")
+def test_a_second_call_trains_nothing(turned, whole):
     assert symshare.discover(*turned, out=whole.out).record == whole.record
-    assert time.perf_counter() - start < 3
 
 
 @pytest.mark.parametrize("step", ["propose_candidates", "gather_evidence", "fit_splits"])
@@ -173,7 +172,7 @@ def test_an_interrupt_at_the_terminal_resumes(tmp_path):
         time.sleep(0.1)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130, errors
     assert "goes on where" in errors
     subprocess.run(command, env=environment, check=True)

@@ -67,10 +67,8 @@ def test_a_run_is_recorded_and_not_repeated(tmp_path):
     (one, other) = results(first).values()
     assert (one["seed"], other["seed"]) == (0, 1)
     assert {"test_accuracy", "exact", "seconds", "device", "threads", "torch"} <= set(one)
-    start = time.monotonic()
     second = reproduce(row, settings(tmp_path, seeds=2))
     assert second.ran == 0
-    assert time.monotonic() - start < 5
     assert results(second) == results(first)
 
 
@@ -220,7 +218,7 @@ def call(row, out):
     return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
-def wait_for(condition, seconds=120):
+def wait_for(condition, seconds=600):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "took too long"

@@ -330,7 +330,7 @@ def test_processes_in_parallel_keep_one_state(tmp_path):
     command = [sys.executable, "-c", PROCESSES]
     arguments = [str(tmp_path / "store"), "src"]
     ranks = [subprocess.Popen([*command, str(rank), *arguments]) for rank in range(2)]
-    assert [process.wait(120) for process in ranks] == [0, 0]
+    assert [process.wait(600) for process in ranks] == [0, 0]
 
 
 # The tests below need the library without the shape checks. From the first of them to the end of
