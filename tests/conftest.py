@@ -2,6 +2,7 @@ import os
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +19,7 @@ import jaxtyping  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
+from torch.optim.optimizer import register_optimizer_step_pre_hook  # noqa: E402
 
 # Small networks gain nothing by a second thread, and lose much where other work wants the core.
 torch.set_num_threads(1)
@@ -41,6 +43,18 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", local_only)
+
+
+@pytest.fixture
+def no_training() -> Iterator[None]:
+    """Fails where an optimiser takes a step."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a network was trained")
+
+    hook = register_optimizer_step_pre_hook(refuse)
+    yield
+    hook.remove()
 
 
 @pytest.fixture

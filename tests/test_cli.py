@@ -198,6 +198,17 @@ def test_an_interrupt_says_that_a_run_goes_on_where_one_has_begun(
     assert (end.value.code, capsys.readouterr().err) == (130, said)
 
 
+def test_help_loads_nothing_that_takes_long():
+    command = [sys.executable, "-X", "importtime", "-m", "symshare", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "discover" in done.stdout
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "symshare.cli" in loaded
+    assert not loaded & {"torch", "numpy", "scipy", "sklearn", "matplotlib", "rich", "sympy"}
+    # 280 modules, two thirds of them Python's own, take a quarter of a second.
+    assert len(loaded) < 400
+
+
 def test_discover_tells_the_story(tmp_path, monkeypatch, capsys):
     from symshare.discovery import config
     from symshare.discovery.config import Budget

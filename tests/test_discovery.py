@@ -184,7 +184,7 @@ def test_an_interrupt_at_the_terminal_resumes(tmp_path):
         time.sleep(0.1)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130, errors
     assert "goes on where" in errors
     subprocess.run(command, env=environment, check=True)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from symshare import representations, sinkhorn
 from symshare.representations import Projection, Sinkhorn, shared
 from symshare.sinkhorn import marginal_error, norm_penalty, project
 
@@ -38,29 +39,89 @@ def test_autocast_does_not_pass_for_a_change():
         assert torch.equal(projection(), first)
 
 
-def test_a_gradient_step_counts_as_a_change():
-    # Gradients have row and column sums of zero, so a sum would not notice the step.
+def on_accelerators(monkeypatch):
+    """The path of accelerators, which looks at no value, on the CPU."""
+    monkeypatch.setattr(representations.projection, "adapts", lambda _: False)
+    monkeypatch.setattr(sinkhorn.projection, "adapts", lambda _: False)
+
+
+PATHS = {"cpu": lambda _: None, "accelerators": on_accelerators}
+
+
+@pytest.fixture(params=PATHS)
+def path(request, monkeypatch):
+    PATHS[request.param](monkeypatch)
+
+
+def in_place(change):
+    def apply(projection):
+        with torch.no_grad():
+            projection.logits.copy_(change(projection.logits))
+
+    return apply
+
+
+def by_optimiser(optimiser, **options):
+    def apply(projection):
+        projection().square().sum().backward()
+        optimiser(projection.parameters(), **options).step()
+
+    return apply
+
+
+def at_one_entry(projection):
+    projection.logits.data[1, 0, 3] += 1e-6
+
+
+def without_a_gauge(projection):
+    """As a gradient step, which no sum of rows, columns or all would notice."""
+    change = torch.randn(8, 8).double()
+    change = change - change.mean(0)
+    projection.logits.data += change - change.mean(1, keepdim=True)
+
+
+CHANGES = {
+    "one entry": at_one_entry,
+    "sums stay": without_a_gauge,
+    "off the diagonal": in_place(lambda x: x + (1 - torch.eye(8))),
+    "one column": in_place(lambda x: x + torch.eye(8)[0]),
+    "the sign": in_place(torch.neg),
+    "the order": in_place(lambda x: x.flip(-1)),
+    "the transpose": in_place(lambda x: x.mT + 0),
+    "a step": by_optimiser(torch.optim.SGD, lr=0.1),
+    "a step of lists": by_optimiser(torch.optim.Adam, lr=0.1, foreach=True),
+    "a fused step": by_optimiser(torch.optim.Adam, lr=0.1, fused=True),
+    "assigned data": lambda p: setattr(p.logits, "data", p.logits.data.roll(1, -1)),
+    "loaded": lambda p: p.load_state_dict(
+        {"logits": p.logits.roll(1, -1), "potentials": p.potentials.clone()}
+    ),
+}
+
+
+@pytest.mark.usefixtures("path")
+@pytest.mark.parametrize("change", CHANGES)
+def test_every_change_of_the_logits_is_noticed(change):
     projection = sharp()
-    projection().square().sum().backward()
+    projection()
+    CHANGES[change](projection)
     before = projection.potentials.clone()
-    with torch.no_grad():
-        projection.logits -= 0.5 * projection.logits.grad
+    assert not torch.equal(projection._start, before)
+    projection()
+    assert torch.equal(projection._start, before)
     projection()
     assert torch.equal(projection._start, before)
 
 
-@pytest.mark.parametrize("still", ["row", "column"])
-def test_a_change_is_noticed_wherever_it_is(still):
-    # A mask of the user may hold some positions.
-    projection = sharp()
-    projection()
-    before = projection.potentials.clone()
-    with torch.no_grad():
-        change = torch.randn_like(projection.logits)
-        (change[:, 0] if still == "row" else change[..., 0]).zero_()
-        projection.logits += change
-    projection()
-    assert torch.equal(projection._start, before)
+@pytest.mark.usefixtures("path")
+def test_the_start_follows_logits_that_drift():
+    """As Adam moves them where a column's entries have gradients of one sign, or by noise."""
+    projection = sharp(4, 25)
+    drift = 0.01 * torch.randn(4, 1, 25).sign() * (1 - torch.eye(25))
+    for _ in range(300):
+        R = projection()
+        with torch.no_grad():
+            projection.logits += drift
+    assert marginal_error(R) < 1e-5
 
 
 def test_accumulated_gradients_are_those_of_one_batch():
@@ -304,17 +365,6 @@ def test_copies_are_made_while_sharing(copied):
     with shared(network):
         twin = copied(network)
     torch.testing.assert_close(twin(x), network(x))
-
-
-@pytest.mark.parametrize("change", [torch.neg, lambda x: x.flip(-1), lambda x: x + 0.1 * x.flip(0)])
-def test_every_change_of_the_logits_is_noticed(change):
-    projection = sharp()
-    projection()
-    before = projection.potentials.clone()
-    with torch.no_grad():
-        projection.logits.copy_(change(projection.logits))
-    projection()
-    assert torch.equal(projection._start, before)
 
 
 def test_sharing_begun_without_gradients_does_not_withhold_them():

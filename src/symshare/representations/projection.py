@@ -1,5 +1,6 @@
 """Free logits, projected once for each state that they are in."""
 
+from math import nan
 from typing import Any, NamedTuple
 
 import torch
@@ -70,8 +71,10 @@ class Projection(Shareable):
         """Potentials to start from: new ones where the logits have changed since the last call."""
         if not self.moves:
             return self.potentials
-        # An optimiser changes all entries that learn; the diagonal has one of each row and column.
-        now = self.logits.detach().diagonal(dim1=-2, dim2=-1)
+        # By every entry: counters of changes miss those of `.data` and of compiled programs, and a
+        # sum, or a part of the entries, misses some changes. Comparing and copying cost three
+        # passes over the logits, a projection ten and more.
+        now = self.logits.detach()
         if not adapts(now):
             changed = (now != self._seen).any()
             self._start.copy_(torch.where(changed, self.potentials, self._start))
@@ -87,9 +90,11 @@ class Projection(Shareable):
             self.potentials.copy_(potentials)
 
     def _nothing_seen(self) -> dict[str, Tensor]:
-        """The start that belongs to the logits last seen, and what tells those from others."""
-        start = torch.zeros_like(self.logits.detach()[..., 0])
-        return {"_start": start, "_seen": torch.full_like(start, torch.nan)}
+        """The start that belongs to the logits last seen, and these, to tell them from others."""
+        # What is made in inference mode could not be changed outside it.
+        with torch.inference_mode(False):
+            now = self.logits.detach()
+            return {"_start": torch.zeros_like(now[..., 0]), "_seen": torch.full_like(now, nan)}
 
     @property
     def moves(self) -> bool:

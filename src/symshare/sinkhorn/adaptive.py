@@ -7,12 +7,14 @@ what it costs torch. What touches every entry of large ones is left to torch, wh
 import warnings
 from collections.abc import Callable
 from functools import cache
+from math import ceil, isfinite, log2
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from symshare.sinkhorn.laplacian import RIDGE
 from symshare.sinkhorn.scaling import Scaling
 
 Array = NDArray[np.floating]
@@ -20,20 +22,18 @@ Array = NDArray[np.floating]
 LARGE = 2**18
 """Entries of a stack from which torch, on several cores, is faster than NumPy."""
 
-ROUNDS = 60
-"""Sweeps and Newton steps, together, after which a projection gives up."""
+ROUNDS = 30
+"""Sweeps and Newton steps, together, after which an attempt is given up: those that lead anywhere
+soon take at most 12, and another attempt follows."""
 
 FAST = 0.25
 """A sweep that leaves less than this share of the error is worth another one."""
 
-SETTLE = 20
-"""Sweeps in the log domain where one is not enough to keep the exponentials in range."""
+NARROW = 8
+"""Largest logit, but for a constant, that a few sweeps and Newton steps manage from any start."""
 
 DIRECT = 64
 """Positions up to which elimination is faster than iterations."""
-
-RIDGE = 8
-"""Units of rounding added to row sums, which leave only rounding of a permutation's system."""
 
 ITERATIONS = 100
 """Most iterations of conjugate gradients."""
@@ -56,35 +56,59 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
         None where that needs numbers that are out of range.
     """
     with np.errstate(all="ignore"):
-        found = _scale(M.numpy(), start.numpy()) or _settle(M, start, 1)
-        if found is None:
-            found = _settle(M, start, SETTLE, careful=False)
+        found = _scale(M.numpy(), start.numpy()) or _settle(M, start) or _widen(M)
     return found and Scaling(*map(torch.from_numpy, found))
 
 
-def _settle(
-    M: Tensor, start: Tensor, sweeps: int, careful: bool = True
-) -> tuple[Array, Array, Array] | None:
-    """As `_scale`, after sweeps in the log domain, where nothing over- or underflows."""
-    start, rows = start.nan_to_num(0, 0, 0), M[..., :1]
-    for _ in range(sweeps):
-        rows = (M + start[:, None]).logsumexp(-1, keepdim=True)
-        start = -(M - rows).logsumexp(-2)
-    found = _scale((M - rows).numpy(), start.numpy(), careful)
+def _settle(M: Tensor, start: Tensor, last: bool = False) -> tuple[Array, Array, Array] | None:
+    """As `_scale`, after a sweep in the log domain, where nothing over- or underflows."""
+    rows = (M + start.nan_to_num(0, 0, 0)[:, None]).logsumexp(-1, keepdim=True)
+    start = -(M - rows).logsumexp(-2)
+    found = _scale((M - rows).numpy(), start.numpy(), last)
     if found is None:
         return None
     R, g, entropy = found
     return R, g - rows.mean(-2).numpy(), entropy
 
 
-def _scale(M: Array, start: Array, careful: bool = True) -> tuple[Array, Array, Array] | None:
-    """R, potentials and entropies; None where numbers are, or if careful may be, out of range."""
+def _widen(M: Tensor) -> tuple[Array, Array, Array] | None:
+    """As `_scale`, for logits however far apart, and slowly.
+
+    Narrow logits are easy from any start. Doubling logits and potentials squares the entries of R:
+    the largest of each row stays within range, and a few steps make the sums right again. In
+    float64, since rounding of large potentials would move the start of the next doubling.
+    """
+    wide = M.double()
+    mean = wide.mean((-1, -2), keepdim=True)
+    wide = wide - mean
+    largest = float(wide.abs().max())
+    if not isfinite(largest):
+        return None
+    doublings = ceil(log2(max(1, largest / NARROW)))
+    g = torch.zeros_like(wide[..., 0])
+    for power in range(-doublings, 1):
+        found = _settle(wide * 2.0**power, g, last=True)
+        if found is None:
+            return None
+        g = 2 * torch.from_numpy(found[1])
+    R, g = map(torch.from_numpy, found[:2])
+    # What the potentials say of the entropy is lost in the rounding of large logits.
+    result = R, g - mean[..., 0], torch.special.entr(R).sum((-2, -1))
+    return tuple(x.to(M.dtype).numpy() for x in result)
+
+
+def _scale(M: Array, start: Array, last: bool = False) -> tuple[Array, Array, Array] | None:
+    """R, potentials and entropies, or None where numbers are out of range or rounds run out.
+
+    The last attempt takes numbers at the edge of the range, eliminates in every Newton step, and
+    warns where it runs out of rounds.
+    """
     A = _each("add", M, start[:, None], out=np.empty_like(M))
     _each("exp", A, out=A)
     ones = _ones(*start.shape, start.dtype)
     u = 1 / _times(ones, A.mT)
     v = 1 / _times(u, A)
-    if careful and not (_in_range(u) and _in_range(v)):
+    if not last and not (_in_range(u) and _in_range(v)):
         return None
     goal = 16 * _eps(M.dtype)
     # A sweep takes log v to R log v, the error of the rows, and on to R^T R log v.
@@ -96,12 +120,14 @@ def _scale(M: Array, start: Array, careful: bool = True) -> tuple[Array, Array, 
         error = _size(short)
         if error != error:
             return None
-        if error <= goal or (newton and FAST * before < error < 20 * goal):
+        if error <= goal or (newton and before < 2 * error < 40 * goal):
             break
         newton = error > FAST * before
-        u = _newton(A, u, v, rows, short) if newton else u / rows
+        u = _newton(A, u, v, rows, short, last) if newton else u / rows
         v = 1 / _times(u, A)
     else:
+        if not last:
+            return None
         _warn(error)
     _each("multiply", A, u.mT, out=A)
     _each("multiply", A, v, out=A)
@@ -112,9 +138,9 @@ def _scale(M: Array, start: Array, careful: bool = True) -> tuple[Array, Array, 
     return A, g[:, 0], (abs(total) * (total < 0))[:, 0, 0]
 
 
-def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array) -> Array:
+def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array, eliminate: bool) -> Array:
     """Newton's step for the logarithms of u; those of v follow, as columns sum to one."""
-    if A.shape[-1] <= DIRECT:
+    if eliminate or A.shape[-1] <= DIRECT:
         a = _eliminate(A * u.mT * v, rows + RIDGE * _eps(A.dtype), short)
     else:
         square = v * v

@@ -48,3 +48,8 @@ def full_precision(x: Tensor) -> AbstractContextManager[object]:
 def adapts(x: Tensor) -> bool:
     """Whether looking at values is free: on the CPU, outside compiled and exported programs."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def transforming() -> bool:
+    """Whether a transform of `torch.func` is at work, which torch tells through no public door."""
+    return torch._C._are_functorch_transforms_active()

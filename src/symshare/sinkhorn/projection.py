@@ -14,6 +14,7 @@ from symshare.sinkhorn.inputs import (
     check_finite,
     check_square,
     full_precision,
+    transforming,
 )
 from symshare.sinkhorn.scaling import CONVERGED, Scaling, Schedule
 
@@ -85,8 +86,10 @@ def project(
         )
     elif start.dtype != M.dtype:
         start = start.to(M.dtype)
-    eager = not (torch._C._are_functorch_transforms_active() or torch.compiler.is_compiling())
-    function = _Eager if eager else _Projection
+    if torch.compiler.is_compiling():
+        function = _Projection
+    else:
+        function = _Transformed if transforming() else _Eager
     return Projected(*function.apply(M, start, schedule))
 
 
@@ -114,7 +117,7 @@ class _Projection(torch.autograd.Function):
         if G is None and H is None:
             return None, None, None
         # Calling another differentiable function takes torch a quarter of a small adjoint's time.
-        asked = torch.is_grad_enabled() or torch._C._are_functorch_transforms_active()
+        asked = torch.is_grad_enabled() or transforming()
         adjoint = _Adjoint.apply if asked else _adjoint
         return adjoint(G, H, *ctx.saved_tensors), None, None
 
@@ -122,7 +125,18 @@ class _Projection(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple, *args: Any) -> tuple:
         M = _batched(args[0], in_dims[0], info.batch_size)
         start = _batched(args[1], in_dims[1], info.batch_size)
-        return _Projection.apply(M, start, args[2]), (0, 0, 0)
+        return _Transformed.apply(M, start, args[2]), (0, 0, 0)
+
+
+class _Transformed(_Projection):
+    """The same for `torch.func`; a compiler takes no function that has a `jvp`."""
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Tensor | None) -> None:
+        raise RuntimeError(
+            "project: the projection has a derivative in reverse mode only; take `backward`, "
+            "`torch.func.vjp` or `jacrev`, or the unrolled operator: Sinkhorn(..., iterations=20)"
+        )
 
 
 class _Eager(torch.autograd.Function):
@@ -135,6 +149,7 @@ class _Eager(torch.autograd.Function):
         return output
 
     backward = staticmethod(_Projection.backward)
+    jvp = staticmethod(_Transformed.jvp)
 
 
 class _Adjoint(torch.autograd.Function):
