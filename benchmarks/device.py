@@ -311,11 +311,11 @@ def trained(name: str, images: Images, steps: int, seed: int, smoke: bool) -> di
     """Train a row and test it. Nothing is read back from the device before the last step."""
     from symshare import groups
     from symshare.data import LabelledImages, transform
-    from symshare.fit.config import OptimConfig
     from symshare.models import representation_parameters
     from symshare.representations import shared
     from symshare.reproduce.config import NetworkConfig
     from symshare.reproduce.networks import network
+    from symshare.train.settings import OptimConfig
 
     chosen, penalties = TABLE1[name]
     config = NetworkConfig(**({"width": 64} | chosen | ({"width": 4} if smoke else {})))

@@ -17,8 +17,8 @@ import torch
 
 from symshare import groups
 from symshare.files import write_atomically
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
-from symshare.fit.run import fit
+from symshare.train.runs import fit
+from symshare.train.settings import DataConfig, FitConfig, ModelConfig, OptimConfig
 
 TURNS = ("rot90", "rot180", "rot270")
 MODELS = {

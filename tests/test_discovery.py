@@ -20,9 +20,9 @@ from symshare.discovery.config import Budget, DiscoveryConfig, Storage
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.search import judge_pool
 from symshare.discovery.wording import caveats
-from symshare.fit.train import Trained
 from symshare.judge import decide
 from symshare.propose import propose
+from symshare.train.loop import Trained
 
 
 @pytest.fixture(scope="module", autouse=True)

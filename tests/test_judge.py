@@ -6,12 +6,12 @@ import torch
 from symshare import groups
 from symshare.data import LabelledImages, transform
 from symshare.discovery.wording import sentence
-from symshare.fit import train
-from symshare.fit.config import OptimConfig
 from symshare.judge import Evidence, gather
 from symshare.judge import decide as decide_with
 from symshare.judge.evidence import image_change
 from symshare.judge.statistics import holm_levels, lower_share, p_above, quantile
+from symshare.train import loop
+from symshare.train.settings import OptimConfig
 
 D4 = groups.dihedral(4)
 
@@ -284,7 +284,7 @@ def test_every_image_is_questioned_once_by_a_network_that_never_saw_it(bars, mon
         return {row.numpy().tobytes() for row in images.flatten(1)}
 
     known, asked = [], []
-    learn, answer = train.train, train.Trained.logits
+    learn, answer = loop.train, loop.Trained.logits
 
     def watch(network, data, *rest, **options):
         known.append(rows(data.images))
@@ -295,7 +295,7 @@ def test_every_image_is_questioned_once_by_a_network_that_never_saw_it(bars, mon
         return answer(self, images)
 
     monkeypatch.setattr("symshare.judge.evidence.train", watch)
-    monkeypatch.setattr(train.Trained, "logits", listen)
+    monkeypatch.setattr(loop.Trained, "logits", listen)
     found = gather(bars, transform("none"), D4.permutation((6, 6))[1:], QUICK, seed=0)
     assert found.loss.shape == (160,)
     assert torch.equal(found.labels.bincount(), bars.labels.bincount())

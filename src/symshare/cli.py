@@ -3,15 +3,24 @@
 import json as json_lines
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterable
 from typing import Any, Literal, NoReturn
 
 from symshare.bench.config import LayerConfig, SinkhornConfig, StepConfig, figure_path
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
 from symshare.reproduce.budgets import BudgetName as StudyBudget
 from symshare.reproduce.config import PictureFormat, StudyData, Tier
+from symshare.train.settings import (
+    Accelerator,
+    DataConfig,
+    FitConfig,
+    Hardware,
+    ModelConfig,
+    OptimConfig,
+    Precision,
+)
 
 __all__ = ["main"]
 
@@ -45,6 +54,8 @@ def main(arguments: list[str] | None = None) -> None:
         "layer": bench_layer_command,
         "step": bench_step_command,
     }
+    # Whoever ends a job gently is answered as Ctrl-C is.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         auto_cli(
             {
@@ -105,6 +116,10 @@ def discover_command(
     out: str | None = None,
     periodic: tuple[Literal["H", "W"], ...] = (),
     data: Storage = Storage(),
+    devices: int = 1,
+    nodes: int = 1,
+    precision: Precision = "32-true",
+    accelerator: Accelerator = "auto",
 ) -> None:
     """Find the symmetries of labelled images, with evidence, and say whether using them helps.
 
@@ -117,12 +132,17 @@ def discover_command(
         out: folder for all files; by default one below runs/, named after the call.
         periodic: axes along which images wrap around, as in '[W]'.
         data: where the source lies.
+        devices: processes that train together on this machine, each with its own device.
+        nodes: machines.
+        precision: of networks in training: 32-true, bf16-mixed or 64-true.
+        accelerator: auto, cpu, cuda or mps.
     """
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator
 
     config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
-    discover_source(config, out, Narrator())
+    with Narrator() as narrator:
+        discover_source(config, out, narrator, Hardware(devices, nodes, precision, accelerator))
 
 
 def fit_command(
@@ -131,6 +151,10 @@ def fit_command(
     optim: OptimConfig = OptimConfig(),
     seed: int = 0,
     out: str | None = None,
+    devices: int = 1,
+    nodes: int = 1,
+    precision: Precision = "32-true",
+    accelerator: Accelerator = "auto",
 ) -> None:
     """Train one network and write its run directory.
 
@@ -140,12 +164,24 @@ def fit_command(
         optim: how to train.
         seed: of the split, the initial weights, the batches and the transformations.
         out: run directory; by default one below runs/, named after the configuration.
+        devices: processes that train together on this machine, each with its own device.
+        nodes: machines.
+        precision: of the network: 32-true, bf16-mixed or 64-true.
+        accelerator: auto, cpu, cuda or mps.
     """
-    from symshare.fit.run import fit as run
-    from symshare.terminal import print_result
+    from symshare.terminal import StepBar, print_result
+    from symshare.train.processes import together
+    from symshare.train.runs import fit
 
     config = FitConfig(data, model, optim, seed)
-    print_result(run(config, config.folder(out), progress=True))
+    hardware = Hardware(devices, nodes, precision, accelerator)
+
+    def run() -> None:
+        with StepBar() as bar:
+            result = fit(config, config.folder(out), progress=bar.show, hardware=hardware)
+        print_result(result)
+
+    together(hardware, run)
 
 
 def reproduce_command(

@@ -1,8 +1,9 @@
 """What a person at a terminal sees of a run."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
+from rich import progress
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -15,7 +16,7 @@ from symshare.propose import Candidates
 from symshare.reproduce.rows import STUDIES
 from symshare.reproduce.runner import Failure, Outcome, Progress, Settings
 
-__all__ = ["Narrator", "StudyNarrator", "print_result", "print_studies"]
+__all__ = ["Narrator", "StepBar", "StudyNarrator", "print_result", "print_studies"]
 
 _COLOURS = {
     "symmetric": "green",
@@ -33,11 +34,54 @@ _NAMES = {
 _SHOWN = 16
 
 
+class StepBar:
+    """A line with the time that is left, while a network is trained; on a terminal only."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        columns = (
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TimeRemainingColumn(),
+        )
+        self.bar = progress.Progress(
+            "{task.description:<9}", *columns, console=console, transient=True
+        )
+        self.task: progress.TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def show(self, done: int, steps: int, what: str = "fit") -> None:
+        """Move the bar; after the last step it is gone."""
+        if self.task is None:
+            self.task = self.bar.add_task(what, total=steps, completed=done)
+            self.bar.start()
+        self.bar.update(self.task, completed=done)
+        if done == steps:
+            self.bar.stop()
+            self.bar.remove_task(self.task)
+            self.task = None
+
+
 class Narrator:
     """Tells the steps of a discovery as they happen."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
+        self.bar = StepBar(self.console)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.__exit__()
+
+    def _steps(self, value: tuple[str, int, int]) -> None:
+        what, done, steps = value
+        self.bar.show(done, steps, what)
 
     def __call__(self, step: str, value: Any) -> None:
         getattr(self, f"_{step}")(value)

@@ -2,11 +2,11 @@
 
 from symshare import groups
 from symshare.data import LabelledImages
-from symshare.fit.config import ModelConfig
 from symshare.groups import LatticeMap
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
+from symshare.train.settings import ModelConfig
 
 __all__ = ["kernel_elements", "plan_networks"]
 

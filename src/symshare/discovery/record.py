@@ -94,7 +94,7 @@ def verdict_record(judged: Judged, runs: dict[str, list[dict[str, Any]]]) -> dic
         "seeds": {"judge": [config.seed], "fit": sorted({run["seed"] for run in done})},
         "versions": {
             "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "pytorch-lightning", "numpy")},
+            **{name: version(name) for name in ("torch", "numpy")},
         },
         "commands": [judged.command],
         "classes": list(judged.classes),

@@ -19,12 +19,13 @@ from symshare.discovery.record import Judged, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claim, open_tensors, write_atomically
-from symshare.fit.config import DataConfig, FitConfig, ModelConfig, OptimConfig
-from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
 from symshare.judge import decide
 from symshare.models import MNIST
 from symshare.report import write_report
+from symshare.train.processes import together
+from symshare.train.runs import fit_splits
+from symshare.train.settings import DataConfig, FitConfig, Hardware, ModelConfig, OptimConfig
 
 __all__ = ["Discovery", "discover", "discover_source"]
 
@@ -72,6 +73,7 @@ def discover(
     budget: BudgetName = "standard",
     seed: SupportsIndex = 0,
     out: Path | str | None = None,
+    hardware: Hardware = Hardware(),
 ) -> Discovery:
     """Find the symmetries of labelled images, and say whether a network gains by them.
 
@@ -86,6 +88,7 @@ def discover(
         seed: of everything random but the test part.
         out: folder for all files, by default below `runs/`; a call that was interrupted goes on
             where it stopped.
+        hardware: what networks are trained on, as `symshare.train.settings.Hardware(devices=2)`.
 
     Returns:
         The verdict with all its evidence.
@@ -100,12 +103,17 @@ def discover(
     handed = {"classes": classes, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(_split, data)
-    return _discover(config, command, parts, candidates, out, tell=lambda step, value: None)
+    work = partial(_discover, config, command, parts, candidates, out, _silent, hardware)
+    return together(hardware, work)
 
 
-def discover_source(config: DiscoveryConfig, out: Path | str | None, tell: Tell) -> Discovery:
+def discover_source(
+    config: DiscoveryConfig, out: Path | str | None, tell: Tell, hardware: Hardware = Hardware()
+) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    return _discover(config, config.command(), partial(_load, config), None, out, tell)
+    parts = partial(_load, config)
+    work = partial(_discover, config, config.command(), parts, None, out, tell, hardware)
+    return together(hardware, work)
 
 
 def _split(data: LabelledImages, seed: int) -> Splits:
@@ -124,6 +132,7 @@ def _discover(
     extra: GroupAction | None,
     out: Path | str | None,
     tell: Tell,
+    hardware: Hardware,
 ) -> Discovery:
     law = transform(config.transform)
     splits = parts(config.seed)
@@ -138,7 +147,9 @@ def _discover(
     candidates, seconds["propose"] = propose_candidates(folder, config, pool, law, extra)
     tell("propose", candidates)
     action = candidates.action()
-    evidence, seconds["judge"] = gather_evidence(folder, config, pool, law, action)
+    evidence, seconds["judge"] = gather_evidence(
+        folder, config, pool, law, action, partial(_tell_steps, tell, "judge"), hardware
+    )
     verdict = decide(evidence, action, candidates.residuals)
     write_examples(folder, splits.validation, law, config.seed)
     plan, notes = plan_networks(verdict, candidates, splits.train)
@@ -159,7 +170,14 @@ def _discover(
         for name, model in plan.items():
             run = folder / "runs" / f"{name}-seed{seed}"
             fit_config = _fit_config(config, model, seed, splits)
-            result = fit_splits(fit_config, seed_splits, law, run)
+            result = fit_splits(
+                fit_config,
+                seed_splits,
+                law,
+                run,
+                progress=partial(_tell_steps, tell, name),
+                hardware=hardware,
+            )
             tell("fit", (name, seed, result))
             runs.setdefault(name, []).append({**result, "measure": _measure(run)})
             record = _publish(folder, judged, runs)
@@ -174,6 +192,14 @@ def _discover(
     )
     tell("done", discovery)
     return discovery
+
+
+def _silent(step: str, value: Any) -> None:
+    """The library tells nobody but the one who asks."""
+
+
+def _tell_steps(tell: Tell, what: str, done: int, steps: int) -> None:
+    tell("steps", (what, done, steps))
 
 
 def _claim(

@@ -1,14 +1,16 @@
 """The search itself: which images, which candidates, what networks say about each of them."""
 
+from pathlib import Path
+
 from torch import Tensor
 
 from symshare.data import LabelledImages, Splits, Transform, sample
 from symshare.discovery.config import Budget
-from symshare.fit.config import OptimConfig
-from symshare.fit.train import freeze
 from symshare.groups import GroupAction
 from symshare.judge import Evidence, gather
 from symshare.propose import Candidates, propose
+from symshare.train.loop import Progress, freeze, unseen
+from symshare.train.settings import Hardware, OptimConfig
 
 __all__ = ["candidates_of", "evidence_on", "judge_pool"]
 
@@ -32,13 +34,23 @@ def candidates_of(
 
 
 def evidence_on(
-    action: GroupAction, pool: LabelledImages, law: Transform, steps: int, seed: int
+    action: GroupAction,
+    pool: LabelledImages,
+    law: Transform,
+    steps: int,
+    seed: int,
+    *,
+    out: Path | None = None,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> Evidence:
     """What networks trained for so many steps say about every element but the identity."""
     height, width = pool.images.shape[2:]
     permutations = action.permutation((height, width))[1:]
     optim = OptimConfig(steps=steps, evaluations=1, lr=5e-3)
-    return gather(pool, law, permutations, optim, seed)
+    return gather(
+        pool, law, permutations, optim, seed, out=out, progress=progress, hardware=hardware
+    )
 
 
 def _standardised(images: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from symshare.fit.config import OptimConfig
+from symshare.train.settings import OptimConfig
 
 __all__ = [
     "Architecture",

@@ -13,8 +13,6 @@ from symshare import groups
 from symshare.analysis import align, sharpness, stack_metrics
 from symshare.data import Splits, Transform
 from symshare.files import write_atomically
-from symshare.fit.measure import measure_by_element
-from symshare.fit.train import train
 from symshare.groups import Action
 from symshare.models import GroupNetwork
 from symshare.representations import Representation
@@ -23,6 +21,8 @@ from symshare.reproduce.dictionary import closed, named
 from symshare.reproduce.finding import find, once
 from symshare.reproduce.networks import network
 from symshare.reproduce.protocol import protocol
+from symshare.train.loop import train
+from symshare.train.runs import measure_by_element
 
 __all__ = ["build", "elements", "run_images"]
 
@@ -123,7 +123,7 @@ def _recovery(stacks: list[Representation], law: str) -> dict[str, Any]:
     of hidden layers come in no order of their own, so they are aligned with them first.
     """
     with torch.no_grad():
-        lifting, *hidden = (stack() for stack in stacks)
+        lifting, *hidden = (stack().cpu() for stack in stacks)
     if stacks[0].membership == "free" or lifting.shape[0] > HIDDEN_ELEMENTS:
         return {}
     known = KNOWN.get(law)

@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor
 
 from symshare.data import LabelledImages, Splits, Transform, load, split, transform
-from symshare.fit.train import TEST_SEED, freeze
 from symshare.reproduce.config import ImagesConfig
+from symshare.train.loop import TEST_SEED, freeze
 
 __all__ = ["Protocol", "noisy", "protocol"]
 

@@ -13,26 +13,29 @@ from safetensors.torch import save
 from symshare import groups
 from symshare.data import LabelledImages, Splits, Transform, load, transform
 from symshare.files import claim, read_json, write_atomically
-from symshare.fit.config import FitConfig, ModelConfig
-from symshare.fit.measure import measure_by_element
-from symshare.fit.train import train
-from symshare.groups import GroupAction
+from symshare.groups import Action, GroupAction
 from symshare.models import (
     MNIST,
     SMALL,
     Architecture,
     GroupCNN,
+    GroupNetwork,
     free_parameters,
     matched_channels,
     plain,
     wscnn,
 )
 from symshare.representations import Fixed, Gated, Representation, Sinkhorn
+from symshare.train.loop import Progress, train, unseen
+from symshare.train.processes import together
+from symshare.train.settings import FitConfig, Hardware, ModelConfig
 
-__all__ = ["build", "dictionary", "fit", "fit_splits"]
+__all__ = ["build", "dictionary", "fit", "fit_splits", "measure_by_element"]
 
 
-def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
+def fit(
+    config: FitConfig, out: Path, *, progress: Progress = unseen, hardware: Hardware = Hardware()
+) -> dict:
     """Train one network and write its run directory; a finished run is not run again.
 
     An interrupted run continues from its last checkpoint and ends with the same numbers as one
@@ -42,7 +45,8 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
         config: what to train.
         out: run directory: `config.yaml`, `metrics.csv`, `checkpoints/`, `result.json`,
             `representations.safetensors`.
-        progress: show a progress bar.
+        progress: called after every step of the training.
+        hardware: what to train on.
 
     Returns:
         The content of `result.json`.
@@ -53,15 +57,25 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> dict:
     """
     data = config.data
     law = transform(data.transform)  # a wrong name should not wait for the data
-    root = None if data.root is None else Path(data.root)
-    splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
-    return fit_splits(config, splits, law, out, progress=progress)
+
+    def run() -> dict:
+        root = None if data.root is None else Path(data.root)
+        splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
+        return fit_splits(config, splits, law, out, progress=progress, hardware=hardware)
+
+    return together(hardware, run)
 
 
 def fit_splits(
-    config: FitConfig, splits: Splits, law: Transform, out: Path, *, progress: bool = False
+    config: FitConfig,
+    splits: Splits,
+    law: Transform,
+    out: Path,
+    *,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> dict:
-    """As :func:`fit`, on data that is loaded already."""
+    """As :func:`fit`, on data that is loaded already, in the first of several processes."""
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
@@ -80,6 +94,7 @@ def fit_splits(
         out=out,
         watch=partial(measure_by_element, network, dictionary(config.model)),
         progress=progress,
+        hardware=hardware,
     )
     learned = trained.validation()
     if not all(map(math.isfinite, learned.values())):
@@ -99,6 +114,18 @@ def fit_splits(
     write_atomically(tensors, _representations(network, config.model))
     write_atomically(finished, json.dumps(result, indent=2, allow_nan=False).encode())
     return result
+
+
+def measure_by_element(network: GroupNetwork, action: Action) -> dict[str, float]:
+    """The learned measure on the elements of a dictionary; nothing where none is learned.
+
+    Args:
+        network: its layers share one measure.
+        action: the elements of its first layer.
+    """
+    with torch.no_grad():
+        measure = network.stacks()[0].measure
+    return {} if measure is None else dict(zip(action.names, measure.tolist(), strict=True))
 
 
 def build(config: ModelConfig, data: LabelledImages) -> GroupCNN:
