@@ -1,7 +1,7 @@
 """What a person at a terminal sees of a run."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from rich import progress
 from rich.console import Console
@@ -48,7 +48,7 @@ class StepBar:
         )
         self.task: progress.TaskID | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "StepBar":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -73,7 +73,7 @@ class Narrator:
         self.console = Console(highlight=False)
         self.bar = StepBar(self.console)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Narrator":
         return self
 
     def __exit__(self, *error: object) -> None:

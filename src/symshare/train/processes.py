@@ -61,7 +61,7 @@ def start(hardware: Hardware) -> "Fabric":
     if hardware.processes > 1:
         # Buffers are the same everywhere: projections start alike, and norms see all processes.
         newer = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
-        buffers = {"forward_sync_buffers" if newer else "broadcast_buffers": False}
+        buffers: dict[str, Any] = {"forward_sync_buffers" if newer else "broadcast_buffers": False}
         strategy = DDPStrategy(timeout=_PATIENCE, **buffers)
     try:
         fabric = Fabric(
@@ -107,6 +107,7 @@ def together(hardware: Hardware, work: Callable[[], T]) -> T:
         fabric.broadcast(_End(failed=False, result=result))
         return result
     try:
+        message: Any = None
         while not isinstance(message := fabric.broadcast(None), _End):
             message.run(fabric)
     except KeyboardInterrupt:
