@@ -31,7 +31,7 @@ class TwoInputs(nn.Module):
         self.lift = LiftConv2d(1, 4, 3, shared, padding=1)
         self.conv = GroupConv2d(4, 4, 3, Sinkhorn(4, 36), padding=1)
         self.norm = GroupBatchNorm(4, gate=shared.gate)
-        self.norm.running_mean.normal_()
+        self.norm.norm.running_mean.normal_()
         self.pool = GroupPool(shared.gate)
 
     def forward(self, x, scale):
@@ -142,7 +142,7 @@ def test_a_baked_network_is_written_as_it_is(tmp_path):
 
 def test_files_of_another_schema_or_program_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "net.safetensors"
-    monkeypatch.setattr("symshare.convert.tensors.SCHEMA", 3)
+    monkeypatch.setattr("symshare.convert.exporting.SCHEMA", 3)
     export(network(Fixed(C4)), "safetensors", path)
     monkeypatch.undo()
     with pytest.raises(

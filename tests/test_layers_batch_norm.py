@@ -1,12 +1,14 @@
 import copy
 
+import processes
 import pytest
 import torch
 from torch import nn
 
 from symshare import groups
-from symshare.layers import GroupBatchNorm, GroupConv2d, LiftConv2d
-from symshare.representations import Gated, Measure
+from symshare.layers import GroupBatchNorm, GroupConv2d, GroupPool, LiftConv2d
+from symshare.layers.batch_norm import synchronise
+from symshare.representations import Fixed, Gated, Measure
 
 SHAPES = [(4, 3, 5), (4, 3, 5, 6), (2, 3, 5, 6, 2), (2, 3, 5, 2, 3, 4)]
 
@@ -21,7 +23,7 @@ def measure(*weights):
 
 def randomise(norm):
     with torch.no_grad():
-        for tensor in (norm.weight, norm.bias):
+        for tensor in norm.norm.parameters():
             tensor.uniform_(0.5, 2)
 
 
@@ -35,13 +37,13 @@ def test_equal_weights_make_torchs_batch_norm(shape, gated, momentum):
         nn.BatchNorm1d(3, momentum=momentum),
     )
     randomise(ours)
-    theirs.load_state_dict(ours.state_dict(), strict=not gated)
+    theirs.load_state_dict(ours.norm.state_dict())
     for _ in range(3):
         f = 3 * torch.randn(shape) + 1
         expected = theirs(f.flatten(2)).view(shape)
         torch.testing.assert_close(ours(f), expected, atol=1e-5, rtol=1e-5)
     for name, buffer in theirs.named_buffers():
-        torch.testing.assert_close(ours.get_buffer(name), buffer)
+        torch.testing.assert_close(ours.norm.get_buffer(name), buffer)
     ours.eval(), theirs.eval()
     f = torch.randn(shape)
     torch.testing.assert_close(ours(f), theirs(f.flatten(2)).view(shape), atol=1e-5, rtol=1e-5)
@@ -59,10 +61,11 @@ def test_weights_by_explicit_sums(shape):
         w = (weights[:, None] / weights.sum() / part.shape[1]).expand_as(part)
         mean = (w * part).sum()
         variance = (w * (part - mean) ** 2).sum()
-        expected = (f[:, c] - mean) / (variance + 1e-5).sqrt() * norm.weight[c] + norm.bias[c]
+        weight, bias = norm.norm.weight[c], norm.norm.bias[c]
+        expected = (f[:, c] - mean) / (variance + 1e-5).sqrt() * weight + bias
         torch.testing.assert_close(y[:, c], expected, atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(norm.running_mean[c], mean)
-        torch.testing.assert_close(norm.running_var[c], variance / (1 - (w**2).sum()))
+        torch.testing.assert_close(norm.norm.running_mean[c], mean)
+        torch.testing.assert_close(norm.norm.running_var[c], variance / (1 - (w**2).sum()))
 
 
 def test_a_measure_on_a_subgroup_is_that_subgroups_norm():
@@ -72,16 +75,16 @@ def test_a_measure_on_a_subgroup_is_that_subgroups_norm():
     large, small = GroupBatchNorm(3, gate=gate), GroupBatchNorm(3)
     f = torch.randn(2, 3, 4, 5, 6)
     torch.testing.assert_close(large(f)[:, :, :2], small(f[:, :, :2]), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(large.running_var, small.running_var)
-    torch.testing.assert_close(large.running_mean, small.running_mean)
+    torch.testing.assert_close(large.norm.running_var, small.norm.running_var)
+    torch.testing.assert_close(large.norm.running_mean, small.norm.running_mean)
 
 
 def test_the_measure_gets_a_gradient_and_the_statistics_do_not():
     norm = GroupBatchNorm(3, gate=Measure(4))
     norm(torch.randn(2, 3, 4, 5)).pow(3).sum().backward()
     assert (norm.gate.logits.grad != 0).all()
-    assert not norm.running_mean.requires_grad
-    assert not norm.running_var.requires_grad
+    assert not norm.norm.running_mean.requires_grad
+    assert not norm.norm.running_var.requires_grad
 
 
 @pytest.mark.parametrize("gated", [False, True])
@@ -96,16 +99,13 @@ def test_options_are_those_of_torch(gated):
     gate = Measure(4) if gated else None
     f = torch.randn(2, 3, 4, 5)
     untracked = GroupBatchNorm(3, track_running_stats=False, gate=gate)
-    assert untracked.running_mean is None
+    assert untracked.norm.running_mean is None
     torch.testing.assert_close(untracked.eval()(f), copy.deepcopy(untracked).train()(f))
     bare = GroupBatchNorm(3, affine=False, eps=10.0, gate=gate)
-    assert bare.weight is None
+    assert bare.norm.weight is None
     torch.testing.assert_close(
         bare(f), untracked(f) * untracked_ratio(f, gate), rtol=1e-4, atol=1e-5
     )
-    assert isinstance(bare, nn.modules.batchnorm._BatchNorm)
-    names = {n for n, _ in nn.BatchNorm2d(3).named_buffers()}
-    assert {n for n, _ in GroupBatchNorm(3, gate=gate).named_buffers()} == names
 
 
 def untracked_ratio(f, gate):
@@ -132,7 +132,7 @@ def test_autocast_keeps_the_statistics_exact():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = norm(f)
     assert torch.equal(y, twin(f))
-    assert torch.equal(norm.running_var, twin.running_var)
+    assert torch.equal(norm.norm.running_var, twin.norm.running_var)
 
 
 def test_half_precision_inputs_do_not_overflow():
@@ -164,4 +164,74 @@ def test_one_sample_without_space_and_one_element():
     norm = GroupBatchNorm(3, gate=gate)
     y = norm(torch.randn(1, 3, 4))
     assert y.isfinite().all()
-    assert norm.running_var.isfinite().all()
+    assert norm.norm.running_var.isfinite().all()
+
+
+def normalising():
+    """All kinds of batch norms, after layers that need their gradients."""
+    gated = Gated(groups.rotations(4))
+    norms = GroupBatchNorm(3, gate=gated.gate), GroupBatchNorm(3)
+    for norm in norms:
+        randomise(norm)
+    return nn.Sequential(
+        LiftConv2d(1, 3, 3, gated),
+        norms[0],
+        nn.ReLU(),
+        GroupConv2d(3, 3, 1, gated),
+        norms[1],
+        GroupPool(gated.gate),
+        nn.BatchNorm2d(3, momentum=None),
+        nn.Conv2d(3, 2, 3),
+    )
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (5, 0)])
+def test_processes_compute_what_one_does_with_all_samples(tmp_path, sizes):
+    network = normalising().double()
+    x = 2 * torch.randn(sum(sizes), 1, 7, 7, dtype=torch.float64) + 1
+    results = processes.step(synchronise(copy.deepcopy(network)), list(x.split(sizes)), tmp_path)
+    y = network(x)
+    processes.weighted(y).backward()
+    gradients = {name: p.grad for name, p in network.named_parameters()}
+    torch.testing.assert_close(torch.cat([result["y"] for result in results]), y)
+    for result in results:
+        torch.testing.assert_close(result["gradients"], gradients)
+        torch.testing.assert_close(result["buffers"], dict(network.named_buffers()))
+
+
+@pytest.mark.parametrize("convert", [synchronise, nn.SyncBatchNorm.convert_sync_batchnorm])
+def test_conversion_keeps_the_function_and_the_names(convert):
+    network = normalising()
+    converted = convert(copy.deepcopy(network))
+    assert {type(m) for m in converted.modules()} & {nn.BatchNorm1d, nn.BatchNorm2d} == set()
+    assert converted.state_dict().keys() == network.state_dict().keys()
+    for mode in (True, False):
+        x = torch.randn(4, 1, 7, 7)
+        torch.testing.assert_close(converted.train(mode)(x), network.train(mode)(x))
+    torch.testing.assert_close(converted.state_dict(), network.state_dict())
+
+
+def test_torch_finds_the_norm_to_update_its_statistics():
+    network = normalising()
+    x = [torch.randn(4, 1, 7, 7) for _ in range(3)]
+    torch.optim.swa_utils.update_bn(x, network)
+    norm = network[1].norm
+    assert norm.num_batches_tracked == len(x)
+    assert norm.momentum == 0.1
+    cumulative = GroupBatchNorm(3, momentum=None, gate=network[1].gate)
+    for batch in x:
+        cumulative(network[0](batch))
+    torch.testing.assert_close(norm.running_mean, cumulative.norm.running_mean)
+
+
+def test_states_of_version_0_1_are_read():
+    network = normalising()
+    old = network.state_dict()
+    for i in "14":
+        for name in [name for name in old if name.startswith(f"{i}.norm.")]:
+            old[name.replace("norm.", "")] = old.pop(name)
+        old._metadata[i] = old._metadata.pop(f"{i}.norm")
+    fresh = normalising()
+    fresh.load_state_dict(old)
+    torch.testing.assert_close(fresh.state_dict(), network.state_dict())
+    assert "1.weight" in old

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from symshare import bake, export, groups, shared
+from symshare.layers import GroupBatchNorm
 from symshare.models import (
     CIFAR10,
     GroupResNet,
@@ -105,6 +106,7 @@ def convolve(f, layer):
 
 def batch_norm(f, norm):
     """In eval mode, on maps [B, C*G, H, W]."""
+    norm = norm.norm if isinstance(norm, GroupBatchNorm) else norm
     statistics = (norm.running_mean, norm.running_var, norm.weight, norm.bias)
     mean, variance, weight, bias = (
         x.repeat_interleave(f.shape[1] // len(x)).view(-1, 1, 1) for x in statistics

@@ -7,17 +7,24 @@ from typing import overload
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
+from symshare.analysis import nearest_permutation
 from symshare.convert.constants import Frozen
 from symshare.convert.folding import foldable
+from symshare.convert.modules import copied, settle
 from symshare.convert.networks import is_known_network, plain_network
 from symshare.convert.plain import LAYERS, plain
-from symshare.convert.snapping import snap
-from symshare.representations import Measure, Representation
+from symshare.representations import Measure, Projection, Representation
+from symshare.representations.birkhoff import Coefficients
 
 __all__ = ["BakeReport", "bake", "is_plain"]
 
 _SHARING = (*LAYERS, Representation, Measure)
+_SOURCES = (Projection, Coefficients)
+
+# exp(-1e4) is zero in every precision, and half precision holds the number itself.
+_FAR = 1e4
 
 
 @dataclass(frozen=True)
@@ -97,11 +104,14 @@ def bake(
             f"bake: data is a pair of samples and their classes, got {len(data)}; pass data=(x, y)"
         )
     with torch.inference_mode(False), torch.no_grad():
-        settled = copy.deepcopy(model)
+        settled = copied(model)
         settled.eval()  # where a learned R is projected to convergence
         before = None if data is None else _accuracy(settled, *data)
+        for layer in (m for m in settled.modules() if isinstance(m, _SHARING)):
+            for part in layer.modules():
+                settle(part)
         if hard:
-            snap(settled)
+            _snap(settled)
         baked = _written_out(settled)
         if data is None or before is None:
             return baked
@@ -114,6 +124,11 @@ def is_plain(model: nn.Module) -> bool:
     >>> is_plain(nn.ReLU())
     True
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(
+            f"bake: expected a torch.nn.Module, got {type(model).__name__}; give the network "
+            "itself: load a state dict into it first, put a list of layers into nn.Sequential"
+        )
     return not any(isinstance(module, _SHARING) for module in model.modules())
 
 
@@ -159,3 +174,51 @@ def _accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 256) -> float
         for some, classes in zip(x.split(batch), y.split(batch), strict=True)
     )
     return right / len(x)
+
+
+def _snap(model: nn.Module) -> None:
+    """Move what representations learn to permutations, in place.
+
+    This happens at the source: logits behind a projection become those of the permutations
+    nearest to its matrices, and convex coefficients those of their largest. So all that share a
+    source go on sharing it, R need not be formed, and what is computed from a source follows it.
+    Known stacks and measures stay as they are.
+
+    Args:
+        model: in eval mode, so that matrices are projected to convergence.
+
+    Raises:
+        ValueError: if a representation learns in another way; then it may be near no permutation.
+            If logits are parametrised, as only what they are computed from can be moved.
+    """
+    for module in model.modules():
+        if isinstance(module, Representation):
+            _check(module)
+        elif isinstance(module, _SOURCES) and is_parametrized(module):
+            raise ValueError(
+                f"bake: hard=True cannot move the parametrised logits of {module._get_name()}; "
+                "call torch.nn.utils.parametrize.remove_parametrizations on them first, or leave "
+                "hard out"
+            )
+    for module in model.modules():
+        if isinstance(module, Projection) and len(module.logits):
+            _settle(module.logits, nearest_permutation(module()))
+        elif isinstance(module, Coefficients):
+            _settle(module.logits, module.logits.argmax(-1))
+
+
+def _check(representation: Representation) -> None:
+    sources = (m for m in representation.modules() if isinstance(m, (*_SOURCES, Measure)))
+    known = {p for source in sources for p in source.parameters()}
+    others = [name for name, p in representation.named_parameters() if p not in known]
+    if others:
+        raise ValueError(
+            "bake: hard=True knows the permutations near what Sinkhorn, Kronecker and Birkhoff "
+            f"learn, but not near the {', '.join(others)} of {representation._get_name()}: its "
+            f"matrices are {representation.membership}; leave hard out"
+        )
+
+
+def _settle(logits: Tensor, chosen: Tensor) -> None:
+    """All of each distribution in the last axis on the entry that is chosen for it."""
+    logits.fill_(-_FAR).scatter_(-1, chosen.unsqueeze(-1), 0.0)

@@ -1,15 +1,17 @@
 """The few plain modules of a baked model that `torch.nn` has no equivalent for.
 
 They hold numbers that were learned or measured once, as buffers; nothing in them is shared or
-trained.
+trained. No forward pass depends on values or shapes, so that `torch.fx` and `torch.jit.script`
+read them too; what does not fit is met by torch's own error.
 """
 
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from symshare.layers.norms import normalise
 from symshare.layers.pooling import group_mean
 
-__all__ = ["Affine", "Frozen", "GroupMean", "Normalise"]
+__all__ = ["FixedBatchNorm", "Frozen", "GroupMax", "GroupMean", "Normalise", "OverSpace"]
 
 
 class Frozen(nn.Module):
@@ -54,6 +56,37 @@ class GroupMean(nn.Module):
         return group_mean(f, self.weights)
 
 
+class GroupMax(nn.Module):
+    """Maximum over the group axis: [B, C, G, ...] to [B, C, ...].
+
+    >>> import torch
+    >>> GroupMax()(torch.tensor([[[1.0, 3.0]]]))
+    tensor([[3.]])
+    """
+
+    def forward(self, f: Tensor) -> Tensor:
+        return f.amax(2)
+
+
+class OverSpace(nn.Module):
+    """A pooling of `torch.nn` on maps with a group axis: [B, C, G, *space] to [B, C, G, *out].
+
+    Args:
+        pool: takes [B, C, *space].
+
+    >>> import torch
+    >>> OverSpace(nn.MaxPool1d(2))(torch.tensor([[[[1.0, 3.0]]]]))
+    tensor([[[[3.]]]])
+    """
+
+    def __init__(self, pool: nn.Module):
+        super().__init__()
+        self.pool = pool
+
+    def forward(self, f: Tensor) -> Tensor:
+        return self.pool(f.flatten(1, 2)).unflatten(1, f.shape[1:3])
+
+
 class Normalise(nn.Module):
     """Standardise each sample over group and space, and over channels if asked: no parameters.
 
@@ -83,26 +116,31 @@ class Normalise(nn.Module):
         return f"across_channels={self.across_channels}, eps={self.eps}"
 
 
-class Affine(nn.Module):
-    """Scale and shift of each channel: batch normalisation in eval mode.
+class FixedBatchNorm(nn.Module):
+    """Batch norm in eval mode, of any number of axes behind the channels.
 
     Args:
-        scale: [C].
-        shift: [C].
+        norm: a batch norm of torch with running statistics.
 
     >>> import torch
-    >>> Affine(torch.tensor([2.0]), torch.tensor([1.0]))(torch.ones(1, 1, 2))
-    tensor([[[3., 3.]]])
+    >>> norm = nn.BatchNorm1d(1, eps=0.0)
+    >>> norm.running_mean.fill_(3.0), norm.running_var.fill_(4.0)
+    (tensor([3.]), tensor([4.]))
+    >>> FixedBatchNorm(norm)(torch.ones(1, 1, 2))
+    tensor([[[-1., -1.]]])
     """
 
-    scale: Tensor
-    shift: Tensor
+    mean: Tensor
+    variance: Tensor
+    scale: Tensor | None
+    shift: Tensor | None
 
-    def __init__(self, scale: Tensor, shift: Tensor):
+    def __init__(self, norm: nn.BatchNorm1d | nn.SyncBatchNorm):
         super().__init__()
-        self.register_buffer("scale", scale)
-        self.register_buffer("shift", shift)
+        values = norm.running_mean, norm.running_var, norm.weight, norm.bias
+        for name, value in zip(("mean", "variance", "scale", "shift"), values, strict=True):
+            self.register_buffer(name, None if value is None else value.detach().clone())
+        self.eps = norm.eps
 
     def forward(self, f: Tensor) -> Tensor:
-        shape = (-1, *(1,) * (f.ndim - 2))
-        return (f * self.scale.view(shape) + self.shift.view(shape)).to(f.dtype)
+        return batch_norm(f, self.mean, self.variance, self.scale, self.shift, eps=self.eps)

@@ -2,16 +2,14 @@
 
 import copy
 import inspect
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, cast
 
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
-from symshare.convert.hooks import observed
-from symshare.convert.norms import is_batch_norm
-from symshare.convert.plain import LAYERS
+from symshare.convert.modules import held, observed, uncompiled, writes
+from symshare.convert.plain import LAYERS, fixed_norm
 from symshare.layers.convolution import Convolution
 
 __all__ = ["foldable"]
@@ -39,17 +37,15 @@ def foldable(model: nn.Module) -> dict[nn.Module, nn.Module]:
     Args:
         model: in eval mode.
     """
-    if type(model).__module__.startswith("torch._dynamo."):
-        model = cast("nn.Module", model._orig_mod)  # which torch.compile calls and does no more
+    model = uncompiled(model)
     graph = _traced(model)
     candidates = _neighbours(model) if graph is None else _single_uses(model, graph)
     return {
         convolution: norm
         for convolution, norm in candidates
         if isinstance(convolution, Convolution)
-        and is_batch_norm(norm, convolution.out_channels)
+        and fixed_norm(norm, convolution.out_channels) is not None
         and not observed(convolution)
-        and not observed(norm)
     }
 
 
@@ -68,9 +64,9 @@ def _traced(model: nn.Module) -> fx.Graph | None:
         return None
     twin = copy.deepcopy(model)
     try:
-        before = _attributes(twin)
+        before = [(x, writes(x)) for x in held(twin)]
         graph = tracer.trace(twin)
-        after = _attributes(twin)
+        after = [(x, writes(x)) for x in held(twin)]
     except Exception:  # the user's code can raise anything when it gets no tensors
         return None
     same = len(before) == len(after) and all(
@@ -91,21 +87,6 @@ def _has_options(model: nn.Module) -> bool:
         or any(word in str(x.annotation) for word in ("None", "Optional"))
         for x in arguments
     )
-
-
-def _attributes(model: nn.Module) -> list[tuple[object, int]]:
-    """All that the modules hold, and how often each tensor was written to."""
-    held = _leaves([vars(module) for module in model.modules()])
-    return [(x, x._version if isinstance(x, Tensor) else 0) for x in held]
-
-
-def _leaves(x: Any) -> Iterator[object]:
-    """What containers hold, however deep."""
-    if not isinstance(x, dict | list | tuple | set | deque):
-        yield x
-        return
-    for y in x.values() if isinstance(x, dict) else x:
-        yield from _leaves(y)
 
 
 def _single_uses(model: nn.Module, graph: fx.Graph) -> Iterable[tuple[nn.Module, nn.Module]]:

@@ -6,7 +6,7 @@ from typing import TypeGuard, cast
 
 from torch import nn
 
-from symshare.convert.hooks import observed
+from symshare.convert.modules import observed
 from symshare.convert.plain import filled, plain, plain_convolution
 from symshare.layers import (
     GroupBatchNorm,

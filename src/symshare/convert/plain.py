@@ -6,30 +6,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from symshare.convert.constants import Affine, GroupMean, Normalise
-from symshare.convert.hooks import observed
-from symshare.convert.norms import channel_map
+from symshare.convert.constants import FixedBatchNorm, GroupMax, GroupMean, Normalise, OverSpace
+from symshare.convert.modules import observed
 from symshare.layers import (
     GroupBatchNorm,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
+    GroupMaxPool,
     GroupPool,
+    SpatialAvgPool,
+    SpatialMaxPool,
 )
+from symshare.layers.batch_norm import SyncBatchNorm
 from symshare.layers.convolution import Convolution
 from symshare.layers.pooling import shares
 
-__all__ = ["LAYERS", "filled", "plain", "plain_convolution"]
-
-LAYERS = (
-    Convolution,
-    GroupBatchNorm,
-    GroupInstanceNorm,
-    GroupLayerNorm,
-    GroupLinear,
-    GroupPool,
-)
-"""Every kind of layer that is replaced."""
+__all__ = ["LAYERS", "filled", "fixed_norm", "plain", "plain_convolution"]
 
 _CONVOLUTIONS = {
     (1, False): nn.Conv1d,
@@ -39,6 +32,8 @@ _CONVOLUTIONS = {
     (2, True): nn.ConvTranspose2d,
     (3, True): nn.ConvTranspose3d,
 }
+
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, SyncBatchNorm)
 
 _ZERO_PADS: dict[int, Callable[[Any], nn.Module]] = {
     1: nn.ZeroPad1d,
@@ -62,13 +57,13 @@ def plain(layer: nn.Module, norm: nn.Module | None = None) -> nn.Module:
             f"bake: {type(layer).__name__} has a forward pass of its own, which is not known to "
             "be that of the layer it derives from; hold the layer as a submodule instead"
         )
-    if observed(layer):
+    if observed(layer) or (isinstance(layer, GroupBatchNorm) and observed(layer.norm)):
         raise ValueError(
             f"bake: {type(layer).__name__} has forward hooks, which may change what it computes "
-            "and which plain modules would not have; remove them first (weight norm of "
-            "torch.nn.utils is such a hook, that of torch.nn.utils.parametrizations is none)"
+            "and which plain modules would not have; remove them first (those of torch that "
+            "compute weights, such as pruning, may stay)"
         )
-    if isinstance(layer, Convolution):
+    if norm is not None:
         return _drop_in(layer, norm)
     return next(rule for kind, rule in _RULES.items() if isinstance(layer, kind))(layer)
 
@@ -122,7 +117,7 @@ def filled(
     return module
 
 
-def _drop_in(layer: Convolution, norm: nn.Module | None) -> nn.Module:
+def _drop_in(layer: Any, norm: nn.Module | None = None) -> nn.Module:
     convolution = plain_convolution(layer, norm)
     split = nn.Unflatten(1, (layer.out_channels, layer.representation.group_size))
     if layer.lifting:
@@ -130,12 +125,33 @@ def _drop_in(layer: Convolution, norm: nn.Module | None) -> nn.Module:
     return nn.Sequential(nn.Flatten(1, 2), convolution, split)
 
 
+def fixed_norm(module: nn.Module, channels: int) -> Any:
+    """The batch norm of torch that a module is or holds, if it maps each channel by fixed numbers.
+
+    >>> layer = GroupBatchNorm(4)
+    >>> fixed_norm(layer, 4) is None, fixed_norm(layer.eval(), 4) is layer.norm
+    (True, True)
+    """
+    norm = module.norm if type(module) is GroupBatchNorm else module
+    if type(norm) not in _BATCH_NORMS or norm.training or observed(module) or observed(norm):
+        return None
+    mean = norm.running_mean
+    return norm if isinstance(mean, Tensor) and len(mean) == channels else None
+
+
 def _fold(
-    layer: Convolution, kernel: Tensor, bias: Tensor | None, norm: nn.Module
+    layer: Convolution, kernel: Tensor, bias: Tensor | None, module: nn.Module
 ) -> tuple[Tensor, Tensor]:
     """Kernel and bias [O*G] that include the batch norm over O behind the layer."""
+    norm = fixed_norm(module, layer.out_channels)
+    scale = (norm.running_var.double() + norm.eps).rsqrt()
+    if norm.weight is not None:
+        scale = scale * norm.weight.double()
+    shift = -norm.running_mean.double() * scale
+    if norm.bias is not None:
+        shift = shift + norm.bias.double()
     G = layer.representation.group_size
-    scale, shift = (x.repeat_interleave(G) for x in channel_map(norm))
+    scale, shift = scale.repeat_interleave(G), shift.repeat_interleave(G)
     taps = (1,) * layer.dims
     if layer.transposed:  # [groups * inputs, outputs of one group, ...]
         blocks = kernel.double().unflatten(0, (layer.groups, -1))
@@ -156,32 +172,28 @@ def _linear(layer: GroupLinear) -> nn.Module:
     return nn.Sequential(nn.Flatten(1, 2), linear, nn.Unflatten(1, (O, G)))
 
 
-def _batch_norm(layer: GroupBatchNorm) -> nn.Module:
-    if layer.running_mean is None or layer.running_var is None:
+def _batch_norm(layer: GroupBatchNorm | SyncBatchNorm) -> nn.Module:
+    norm = layer.norm if isinstance(layer, GroupBatchNorm) else layer
+    if norm.running_mean is None:
         raise ValueError(
-            "bake: GroupBatchNorm(track_running_stats=False) normalises by the batch at hand, so "
-            "it is no constant; use GroupInstanceNorm, or track statistics"
+            f"bake: {type(layer).__name__}(track_running_stats=False) normalises by the batch at "
+            "hand, so it is no constant; use GroupInstanceNorm, or track statistics"
         )
-    scale, shift = channel_map(layer)
-    return Affine(scale.to(layer.running_var.dtype), shift.to(layer.running_var.dtype))
-
-
-def _pool(layer: GroupPool) -> nn.Module:
-    return GroupMean(shares(layer.gate))
-
-
-def _layer_norm(layer: GroupLayerNorm) -> nn.Module:
-    return Normalise(shares(layer.gate), across_channels=True, eps=layer.eps)
-
-
-def _instance_norm(layer: GroupInstanceNorm) -> nn.Module:
-    return Normalise(shares(layer.gate), across_channels=False, eps=layer.eps)
+    return FixedBatchNorm(norm)
 
 
 _RULES: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
+    Convolution: _drop_in,
     GroupBatchNorm: _batch_norm,
+    GroupInstanceNorm: lambda layer: Normalise(shares(layer.gate), False, layer.eps),
+    GroupLayerNorm: lambda layer: Normalise(shares(layer.gate), True, layer.eps),
     GroupLinear: _linear,
-    GroupPool: _pool,
-    GroupLayerNorm: _layer_norm,
-    GroupInstanceNorm: _instance_norm,
+    GroupMaxPool: lambda layer: GroupMax(),
+    GroupPool: lambda layer: GroupMean(shares(layer.gate)),
+    SpatialAvgPool: lambda layer: OverSpace(layer.pool),
+    SpatialMaxPool: lambda layer: OverSpace(layer.pool),
+    SyncBatchNorm: _batch_norm,
 }
+
+LAYERS = tuple(_RULES)
+"""Every kind of layer that is replaced."""

@@ -1,11 +1,11 @@
 """Layers whose kernels are transformed copies of base kernels: a stack R, then a convolution."""
 
-from symshare.layers.batch_norm import GroupBatchNorm
+from symshare.layers.batch_norm import GroupBatchNorm, synchronise
 from symshare.layers.group import GroupConv1d, GroupConv2d, GroupConv3d
 from symshare.layers.lifting import LiftConv1d, LiftConv2d, LiftConv3d
 from symshare.layers.linear import GroupLinear
 from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
-from symshare.layers.pooling import GroupPool
+from symshare.layers.pooling import GroupMaxPool, GroupPool, SpatialAvgPool, SpatialMaxPool
 from symshare.layers.transposed import (
     GroupConvTranspose1d,
     GroupConvTranspose2d,
@@ -26,6 +26,7 @@ __all__ = [
     "GroupInstanceNorm",
     "GroupLayerNorm",
     "GroupLinear",
+    "GroupMaxPool",
     "GroupPool",
     "LiftConv1d",
     "LiftConv2d",
@@ -33,4 +34,7 @@ __all__ = [
     "LiftConvTranspose1d",
     "LiftConvTranspose2d",
     "LiftConvTranspose3d",
+    "SpatialAvgPool",
+    "SpatialMaxPool",
+    "synchronise",
 ]

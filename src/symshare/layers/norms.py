@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symshare.layers.pooling import along_group, check_map, shares
+from symshare.layers.pooling import check_map, shares
 from symshare.representations import Measure
 from symshare.representations.measure import check_gate
 
-__all__ = ["GroupInstanceNorm", "GroupLayerNorm", "normalise"]
+__all__ = ["GroupInstanceNorm", "GroupLayerNorm"]
 
 
 class GroupLayerNorm(nn.Module):
@@ -33,6 +33,7 @@ class GroupLayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
+        check_map("GroupLayerNorm", f, self.gate)
         return normalise(f, shares(self.gate), across_channels=True, eps=self.eps)
 
 
@@ -55,40 +56,34 @@ class GroupInstanceNorm(nn.Module):
         self.eps = eps
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
+        check_map("GroupInstanceNorm", f, self.gate)
         return normalise(f, shares(self.gate), across_channels=False, eps=self.eps)
 
 
-def normalise(
-    f: Float[Tensor, "B C G *space"],
-    weights: Float[Tensor, " N"] | None,
-    across_channels: bool,
-    eps: float,
-) -> Float[Tensor, "B C G *space"]:
-    """Standardise each sample over group and space, and over channels if asked.
+def normalise(f: Tensor, weights: Tensor | None, across_channels: bool, eps: float) -> Tensor:
+    """Standardise each sample of a map [B, C, G, ...] over group and space.
+
+    Baked networks compute it too, as they do :func:`group_mean`.
 
     Args:
         f: a map on the group.
         weights: of the elements, summing to one; None weighs all alike.
         across_channels: over channels too.
         eps: added to the variance.
-
-    Raises:
-        ValueError: if f has no group axis, or there are more or fewer weights than elements.
     """
-    check_map("GroupLayerNorm" if across_channels else "GroupInstanceNorm", f)
     if weights is None:
-        first = 1 if across_channels else 2
-        return nn.functional.layer_norm(f, f.shape[first:], eps=eps)
+        return nn.functional.layer_norm(f, f.shape[1 if across_channels else 2 :], eps=eps)
     # Squares overflow in half precision.
-    y = f.to(torch.promote_types(f.dtype, torch.float32))
-    y = y - _average(y, weights, across_channels)
-    scale = (_average(y.square(), weights, across_channels) + eps).rsqrt()
-    return (y * scale).to(f.dtype)
+    exact = torch.promote_types(weights.dtype, torch.float32)
+    flat = f.unsqueeze(-1).flatten(3)  # [B, C, G, space]
+    flat = flat - _average(flat.mean(3, dtype=exact), weights, across_channels)
+    variance = _average(flat.square().mean(3), weights, across_channels)
+    return (flat * (variance + eps).rsqrt()).reshape(f.shape).to(f.dtype)
 
 
 def _average(y: Tensor, weights: Tensor, across_channels: bool) -> Tensor:
-    """Mean over space, then over the group and, if asked, over channels; all axes stay."""
-    if y.ndim > 3:
-        y = y.mean(tuple(range(3, y.ndim)), keepdim=True)
-    y = (y * along_group(weights, y)).sum(2, keepdim=True)
-    return y.mean(1, keepdim=True) if across_channels else y
+    """Mean of [B, C, G] over the group and, if asked, over channels, as [B, C or 1, 1, 1]."""
+    y = (y * weights).sum(2, keepdim=True)
+    if across_channels:
+        y = y.mean(1, keepdim=True)
+    return y.unsqueeze(-1)
