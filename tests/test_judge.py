@@ -318,6 +318,26 @@ def test_the_same_seed_gives_the_same_evidence_and_leaves_the_callers_generator_
         assert torch.equal(tensor, second.tensors()[name]), name
 
 
+def test_a_fold_that_is_judged_is_not_judged_again(bars, tmp_path):
+    permutations, seen = D4.permutation((6, 6))[1:], []
+
+    def gathered(progress, out=tmp_path / "judge"):
+        law = transform("quarter")
+        return gather(bars, law, permutations, QUICK, 1, out=out, progress=progress)
+
+    def stop(done, steps):
+        if done == 90:
+            raise KeyboardInterrupt
+
+    whole = gathered(loop.unseen, out=None)
+    with pytest.raises(KeyboardInterrupt):
+        gathered(stop)
+    resumed = gathered(lambda *steps: seen.append(steps))
+    assert seen == [(step, 120) for step in range(61, 121)]
+    for name, tensor in whole.tensors().items():
+        assert torch.equal(tensor, resumed.tensors()[name]), name
+
+
 def test_labels_without_meaning_give_no_verdict(bars):
     generator = torch.Generator().manual_seed(0)
     shuffled = bars.labels[torch.randperm(160, generator=generator)]

@@ -1,14 +1,14 @@
 import copy
 
-import processes
 import pytest
 import torch
 from torch import nn
 
+import processes
 from symshare import groups
 from symshare.layers import GroupBatchNorm, GroupConv2d, GroupPool, LiftConv2d
 from symshare.layers.batch_norm import synchronise
-from symshare.representations import Fixed, Gated, Measure
+from symshare.representations import Gated, Measure
 
 SHAPES = [(4, 3, 5), (4, 3, 5, 6), (2, 3, 5, 6, 2), (2, 3, 5, 2, 3, 4)]
 

@@ -17,6 +17,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 
 from symshare.data import LabelledImages, Transform, stream
 from symshare.files import damaged, write_atomically
+from symshare.layers import synchronise
 from symshare.models import representation_parameters
 from symshare.representations import shared
 from symshare.train.objective import Penalty
@@ -182,9 +183,10 @@ class Training:
         if self.saved is not None:
             network.load_state_dict(self.saved["network"])
             first, rows = self.saved["epochs"], self.saved["rows"]
-        model, stepper = fabric.setup(
-            nn.Sequential(Standardise(self.data.images), network), optimizer
-        )
+        model: nn.Module = nn.Sequential(Standardise(self.data.images), network)
+        if fabric.world_size > 1:
+            model = synchronise(model)
+        model, stepper = fabric.setup(model, optimizer)
         if self.saved is not None:
             optimizer.load_state_dict(self.saved["optimizer"])
             if schedule is not None:
@@ -306,7 +308,9 @@ class _Sums:
         self.sums += len(labels) * torch.stack([loss.detach(), right, torch.ones_like(right)])
 
     def means(self, part: str, fabric: "Fabric | None") -> dict[str, float]:
-        sums = self.sums if fabric is None else fabric.all_reduce(self.sums, reduce_op="sum")
+        sums: Any = self.sums
+        if fabric is not None:
+            sums = fabric.all_reduce(sums, reduce_op="sum")
         loss, accuracy = (sums[:2] / sums[2]).tolist()
         return {f"{part}_loss": loss, f"{part}_accuracy": accuracy}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -18,7 +18,7 @@ from symshare.train.settings import Hardware
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["Shared", "start", "together"]
+__all__ = ["start", "together"]
 
 T = TypeVar("T")
 
@@ -27,19 +27,13 @@ _PATIENCE = timedelta(days=30)
 hours if need be; a process that has died is noticed by its closed connection, not by this."""
 
 
-class Shared(Protocol):
-    """Work that the first process hands to the others."""
-
-    def run(self, fabric: "Fabric") -> Any: ...
-
-
 _inside = ContextVar("inside", default=False)
 """Whether this is the work of the first of several processes."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """The last thing that the others hear."""
+    """The last thing that the others hear; what they hear before are trainings, to be run."""
 
     failed: bool
     result: Any = None
@@ -107,8 +101,7 @@ def together(hardware: Hardware, work: Callable[[], T]) -> T:
         fabric.broadcast(_End(failed=False, result=result))
         return result
     try:
-        message: Any = None
-        while not isinstance(message := fabric.broadcast(None), _End):
+        while not isinstance(message := fabric.broadcast(cast(Any, None)), _End):
             message.run(fabric)
     except KeyboardInterrupt:
         sys.exit(130)  # the first process says so
