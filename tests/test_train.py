@@ -17,7 +17,7 @@ from symshare.train import loop
 from symshare.train.loop import Standardise, batches, freeze, optimizer_of, train
 from symshare.train.objective import Penalty
 from symshare.train.runs import build, fit
-from symshare.train.settings import DataConfig, FitConfig, ModelConfig, OptimConfig
+from symshare.train.settings import DataConfig, FitConfig, Hardware, ModelConfig, OptimConfig
 
 TINY = OptimConfig(steps=6, evaluations=3, batch_size=16)
 SQUARE = tuple(groups.dihedral(4).names[1:])
@@ -179,14 +179,21 @@ def after(steps, error):
     return stop
 
 
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
 @pytest.mark.parametrize("kind", ["gated", "sinkhorn"])
-def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, kind):
-    whole = fit(config(kind), tmp_path / "whole")
+def test_an_interrupted_run_ends_with_the_same_numbers(tmp_path, kind, precision):
+    hardware = Hardware(precision=precision, accelerator="cpu")
+    whole = fit(config(kind), tmp_path / "whole", hardware=hardware)
+    stop = after(5, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        fit(config(kind), tmp_path / "cut", progress=after(5, KeyboardInterrupt()))
+        fit(config(kind), tmp_path / "cut", progress=stop, hardware=hardware)
     assert not (tmp_path / "cut/result.json").exists()
     again = []
-    resumed = fit(config(kind), tmp_path / "cut", progress=lambda *seen: again.append(seen))
+
+    def follow(*seen):
+        again.append(seen)
+
+    resumed = fit(config(kind), tmp_path / "cut", progress=follow, hardware=hardware)
     assert again == [(5, 6), (6, 6)]
     assert resumed["test_loss"] == whole["test_loss"]
     table = (tmp_path / "cut/metrics.csv").read_text()

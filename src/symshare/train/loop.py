@@ -179,15 +179,14 @@ class Training:
         """
         optim, seed, network = self.optim, self.seed, self.network
         optimizer, schedule = optimizer_of(network, optim)
-        first, rows = 0, []
-        if self.saved is not None:
-            network.load_state_dict(self.saved["network"])
-            first, rows = self.saved["epochs"], self.saved["rows"]
         model: nn.Module = nn.Sequential(Standardise(self.data.images), network)
         if fabric.world_size > 1:
             model = synchronise(model)
         model, stepper = fabric.setup(model, optimizer)
+        first, rows = 0, []
         if self.saved is not None:
+            first, rows = self.saved["epochs"], self.saved["rows"]
+            network.load_state_dict(self.saved["network"])
             optimizer.load_state_dict(self.saved["optimizer"])
             if schedule is not None:
                 schedule.load_state_dict(self.saved["schedule"])
@@ -222,7 +221,7 @@ class Training:
                 row |= sums.means("train", fabric)
                 if self.held_out is not None:
                     row |= _evaluate("val", model, self.held_out, fabric)
-                rows.append(row | watch())
+                rows.append({**row, **watch()})
                 if out is not None:
                     _write_metrics(out / "metrics.csv", rows)
                     state = {

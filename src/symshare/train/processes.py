@@ -26,7 +26,6 @@ _PATIENCE = timedelta(days=30)
 """How long a process waits for the others. The first one reads, proposes and judges meanwhile, for
 hours if need be; a process that has died is noticed by its closed connection, not by this."""
 
-
 _inside = ContextVar("inside", default=False)
 """Whether this is the work of the first of several processes."""
 
