@@ -310,10 +310,10 @@ def digits(data: str | None, seed: int, where: torch.device, smoke: bool) -> Ima
 def trained(name: str, images: Images, steps: int, seed: int, smoke: bool) -> dict[str, Any]:
     """Train a row and test it. Nothing is read back from the device before the last step."""
     from symshare.data import transform
-    from symshare.fit.config import OptimConfig
     from symshare.models import build_network, representation_parameters
     from symshare.representations import shared
     from symshare.settings import NetworkConfig
+    from symshare.train.settings import OptimConfig
 
     chosen, penalties = TABLE1[name]
     settings: dict[str, Any] = {**chosen, **({"width": 4} if smoke else {})}

@@ -17,11 +17,11 @@ from experiments.settings import ImageRun
 from symshare import groups
 from symshare.data import Splits, Transform
 from symshare.files import write_atomically
-from symshare.fit.measure import measure_by_element
-from symshare.fit.train import train
 from symshare.groups import Action
 from symshare.models import GroupNetwork, dictionary
 from symshare.representations import Stack
+from symshare.train.loop import train
+from symshare.train.runs import measure_by_element
 
 __all__ = ["build", "elements", "run_images"]
 
@@ -120,7 +120,7 @@ def _recovery(stacks: list[Stack], law: str) -> dict[str, Any]:
     of hidden layers come in no order of their own, so they are aligned with them first.
     """
     with torch.no_grad():
-        lifting, *hidden = (stack() for stack in stacks)
+        lifting, *hidden = (stack().cpu() for stack in stacks)
     if stacks[0].membership == "free" or lifting.shape[0] > HIDDEN_ELEMENTS:
         return {}
     known = KNOWN.get(law)

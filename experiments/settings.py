@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from symshare.fit.config import OptimConfig
 from symshare.settings import NetworkConfig
+from symshare.train.settings import OptimConfig
 
 __all__ = [
     "ImageRun",

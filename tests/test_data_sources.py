@@ -593,7 +593,7 @@ def test_importing_data_pulls_in_no_heavy_package():
     script = (
         "import sys, symshare.data\n"
         "print([m for m in ('sklearn', 'datasets', 'pyarrow', 'pandas', 'matplotlib',"
-        " 'pytorch_lightning', 'scipy', 'PIL') if m in sys.modules])"
+        " 'lightning_fabric', 'scipy', 'PIL') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr

@@ -21,10 +21,10 @@ from symshare.discovery.config import Budget, DiscoveryConfig, Storage
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.search import judge_pool
 from symshare.discovery.wording import caveats
-from symshare.fit.train import Trained
 from symshare.judge import decide
 from symshare.propose import propose
 from symshare.records import NETWORKS, Seeds, VerdictRecord
+from symshare.train.loop import Trained
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,7 +10,8 @@ from experiments import images as runs
 from experiments import protocol as module
 from experiments.protocol import noisy, protocol
 from experiments.settings import ImageRun, ImagesConfig
-from symshare.data import TEST_SEED, LabelledImages, freeze, transform
+from symshare.data import TEST_SEED, LabelledImages, freeze, stream, transform
+from symshare.train import loop
 
 TESTS = {"turned": "rotate:360", "upright": "none"}
 
@@ -144,19 +145,20 @@ class Stop(Exception):
 def test_frozen_images_stay_the_same_in_every_epoch_and_after_a_resume(
     tmp_path, source, monkeypatch
 ):
-    from symshare.fit.module import Classifier
-
     shown = []
-    step = Classifier.training_step
 
-    def watched(self, batch):
-        shown.append((self.current_epoch, batch[0].clone()))
-        if fail and self.current_epoch == 2:
-            raise Stop
-        return step(self, batch)
+    def watched(data, size, count, generator):
+        # Every epoch has a stream of batches with a seed of its own.
+        epoch = seeds.index(generator.initial_seed())
+        for images, labels in batches(data, size, count, generator):
+            shown.append((epoch, images.clone()))
+            if fail and epoch == 2:
+                raise Stop
+            yield images, labels
 
-    monkeypatch.setattr(Classifier, "training_step", watched)
-    fail = False
+    batches, fail = loop.batches, False
+    seeds = [stream("batches", 0, epoch).initial_seed() for epoch in range(3)]
+    monkeypatch.setattr(loop, "batches", watched)
     whole = runs.run_images(run(source, frozen=True), tmp_path / "whole", None)
     versions: dict[int, set[bytes]] = {}
     for _, batch in shown:

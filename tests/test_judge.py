@@ -6,12 +6,12 @@ import torch
 from symshare import groups
 from symshare.data import LabelledImages, transform
 from symshare.discovery.wording import sentence
-from symshare.fit import train
-from symshare.fit.config import OptimConfig
 from symshare.judge import Evidence, gather
 from symshare.judge import decide as decide_with
 from symshare.judge.evidence import image_change
 from symshare.judge.statistics import holm_levels, lower_share, p_above, quantile, upper_share
+from symshare.train import loop
+from symshare.train.settings import OptimConfig
 
 D4 = groups.dihedral(4)
 
@@ -293,7 +293,7 @@ def test_every_image_is_questioned_once_by_a_network_that_never_saw_it(bars, mon
         return {row.numpy().tobytes() for row in images.flatten(1)}
 
     known, asked = [], []
-    learn, answer = train.train, train.Trained.logits
+    learn, answer = loop.train, loop.Trained.logits
 
     def watch(network, data, *rest, **options):
         known.append(rows(data.images))
@@ -304,7 +304,7 @@ def test_every_image_is_questioned_once_by_a_network_that_never_saw_it(bars, mon
         return answer(self, images)
 
     monkeypatch.setattr("symshare.judge.evidence.train", watch)
-    monkeypatch.setattr(train.Trained, "logits", listen)
+    monkeypatch.setattr(loop.Trained, "logits", listen)
     found = gather(bars, transform("none"), D4.permutation((6, 6))[1:], QUICK, seed=0)
     assert found.loss.shape == (160,)
     assert torch.equal(found.labels.bincount(), bars.labels.bincount())
@@ -325,6 +325,26 @@ def test_the_same_seed_gives_the_same_evidence_and_leaves_the_callers_generator_
     second = gather(bars, transform("quarter"), permutations, QUICK, seed=3)
     for name, tensor in first.tensors().items():
         assert torch.equal(tensor, second.tensors()[name]), name
+
+
+def test_a_fold_that_is_judged_is_not_judged_again(bars, tmp_path):
+    permutations, seen = D4.permutation((6, 6))[1:], []
+
+    def gathered(progress, out=tmp_path / "judge"):
+        law = transform("quarter")
+        return gather(bars, law, permutations, QUICK, 1, out=out, progress=progress)
+
+    def stop(done, steps):
+        if done == 90:
+            raise KeyboardInterrupt
+
+    whole = gathered(loop.unseen, out=None)
+    with pytest.raises(KeyboardInterrupt):
+        gathered(stop)
+    resumed = gathered(lambda *steps: seen.append(steps))
+    assert seen == [(step, 120) for step in range(61, 121)]
+    for name, tensor in whole.tensors().items():
+        assert torch.equal(tensor, resumed.tensors()[name]), name
 
 
 def test_labels_without_meaning_give_no_verdict(bars):

@@ -449,7 +449,7 @@ def test_errors(images: torch.Tensor, options: dict, message: str) -> None:
 def test_proposing_imports_no_training_code():
     script = (
         "import sys, symshare.discovery.search\n"
-        "print([m for m in sys.modules if m.startswith(('symshare.fit', 'pytorch_lightning'))])"
+        "print([m for m in sys.modules if m.startswith(('symshare.train', 'lightning_fabric'))])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr

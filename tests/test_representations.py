@@ -12,9 +12,6 @@ import pytest
 import torch
 
 from symshare import GroupConv2d, LiftConv2d, groups
-from symshare.data import transform
-from symshare.fit.config import OptimConfig
-from symshare.fit.module import Classifier
 from symshare.representations import (
     Birkhoff,
     Fixed,
@@ -31,6 +28,8 @@ from symshare.representations import projection as projection_module
 from symshare.representations.factors import Transport
 from symshare.representations.starts import random_permutations
 from symshare.sinkhorn import entropy, marginal_error
+from symshare.train.objective import Penalty
+from symshare.train.settings import OptimConfig
 
 C4 = groups.rotations(4)
 D4 = groups.dihedral(4)
@@ -328,7 +327,7 @@ def objective(modules, weights):
     """What training adds to the loss, and the size of its gradient."""
     net = torch.nn.ModuleList(modules)
     optim = OptimConfig(**{"measure": 0.0, **weights})
-    total = Classifier(net, torch.nn.Identity(), transform("none"), optim, 0)._penalty()
+    total = Penalty(net, optim)()
     if not (isinstance(total, torch.Tensor) and total.requires_grad):
         return float(total), 0.0
     gradient = torch.autograd.grad(total, list(net.parameters()), allow_unused=True)

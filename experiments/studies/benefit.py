@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 from symshare.files import write_atomically
-from symshare.fit.config import DataConfig, FitConfig, OptimConfig
-from symshare.fit.run import fit
 from symshare.records import ResultRecord
 from symshare.settings import NetworkConfig
+from symshare.train.runs import fit
+from symshare.train.settings import DataConfig, FitConfig, OptimConfig
 
 TURNS = ("rot90", "rot180", "rot270")
 MODELS = {

@@ -26,6 +26,7 @@ from symshare import Fixed, GroupConv2d, Kronecker, Representation, groups
 from symshare.data import load, transform
 from symshare.files import write_atomically
 from symshare.models import SMALL, GroupCNN
+from symshare.representations.factors import Learned
 from symshare.representations.starts import near, random_permutations
 
 C4 = groups.rotations(4)
@@ -111,15 +112,15 @@ def row(task: str, start: str, rate: float, seed: int) -> dict:
     torch.manual_seed(seed)
     shared: Representation = Fixed(C4)
     if start != "known":
-        learned = {"elements": "learned"} if start in LEARNED else {}
-        shared = Kronecker(4, 3, space=TURNS, learn_space="digits, B" in task, **learned)
-    if start in LEARNED:
-        shared.elements.projection.logits.data.copy_(LEARNED[start]())
-    if task == "digits, B blurred":
-        blurred = BLURRED_MASS * TURNS[1:] + (1 - BLURRED_MASS) / 9
-        shared.space.projection.logits.data.copy_(blurred.log())
+        elements = "learned" if start in LEARNED else "transport"
+        shared = Kronecker(4, 3, space=TURNS, learn_space="digits, B" in task, elements=elements)
+        if isinstance(shared.elements, Learned):
+            shared.elements.projection.logits.data.copy_(LEARNED[start]())
+        if task == "digits, B blurred" and isinstance(shared.space, Learned):
+            blurred = BLURRED_MASS * TURNS[1:] + (1 - BLURRED_MASS) / 9
+            shared.space.projection.logits.data.copy_(blurred.log())
     score = regression(shared, start, rate) if task == "regression" else digits(shared, start, rate)
-    A = TABLE if start == "known" else shared.on_group((3, 3)).factors()[0].R.detach()
+    A = factors(shared)[0].detach() if isinstance(shared, Kronecker) else TABLE
     found = bool((A.argmax(1) == TABLE.argmax(1)).all())
     return {
         "task": task,
@@ -168,11 +169,17 @@ def digits(shared: Representation, start: str, rate: float) -> float:
 
 def penalty(shared: Representation, start: str) -> Tensor | float:
     """For "homomorphism": the squared distance of B_g B_h from the sum of A_g(k, h) B_k."""
-    if start != "homomorphism":
+    if start != "homomorphism" or not isinstance(shared, Kronecker):
         return 0.0
-    A, B = (factor.R for factor in shared.on_group((3, 3)).factors())
+    A, B = factors(shared)
     difference = torch.einsum("gpq,hqr->ghpr", B, B) - torch.einsum("gkh,kpr->ghpr", A, B)
     return HOMOMORPHISM * difference.square().sum() / B.shape[-1]
+
+
+def factors(shared: Kronecker) -> tuple[Tensor, Tensor]:
+    """A and B."""
+    A, B = shared.on_group((3, 3)).factors()
+    return A.R, B.R
 
 
 def optimizer_of(network: nn.Module, shared: Representation, rate: float) -> torch.optim.Optimizer:

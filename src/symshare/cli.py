@@ -1,15 +1,23 @@
 """The commands. Everything heavy is imported when a command runs, not before."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, NoReturn
 
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
-from symshare.fit.config import DataConfig, FitConfig, OptimConfig
 from symshare.names import check_source
 from symshare.settings import NetworkConfig
+from symshare.train.settings import (
+    Accelerator,
+    DataConfig,
+    FitConfig,
+    Hardware,
+    OptimConfig,
+    Precision,
+)
 
 __all__ = ["main", "resumable", "run_commands"]
 
@@ -62,6 +70,8 @@ def run_commands(
             print(f"{prog}: error: {' '.join(message.split())}; {help}", file=sys.stderr)
             sys.exit(2)
 
+    # Whoever ends a job gently is answered as Ctrl-C is.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         auto_cli(
             dict(commands) if isinstance(commands, Mapping) else commands,
@@ -121,6 +131,10 @@ def discover_command(
     out: str | None = None,
     periodic: tuple[Literal["H", "W"], ...] = (),
     data: Storage = Storage(),
+    devices: int = 1,
+    nodes: int = 1,
+    precision: Precision = "32-true",
+    accelerator: Accelerator = "auto",
 ) -> None:
     """Find the symmetries of labelled images, with evidence, and say whether using them helps.
 
@@ -133,14 +147,19 @@ def discover_command(
         out: folder for all files; by default one below runs/, named after the call.
         periodic: axes along which images wrap around, as in W or H,W.
         data: where the source lies.
+        devices: processes that train together on this machine, each with its own device.
+        nodes: machines.
+        precision: of networks in training: 32-true, bf16-mixed or 64-true.
+        accelerator: auto, cpu, cuda or mps.
     """
     config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
     check_source(source, data.root)
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator
 
-    with resumable():
-        discover_source(config, out, Narrator())
+    hardware = Hardware(devices, nodes, precision, accelerator)
+    with resumable(), Narrator() as narrator:
+        discover_source(config, out, narrator, hardware)
 
 
 def fit_command(
@@ -149,6 +168,10 @@ def fit_command(
     optim: OptimConfig = OptimConfig(),
     seed: int = 0,
     out: str | None = None,
+    devices: int = 1,
+    nodes: int = 1,
+    precision: Precision = "32-true",
+    accelerator: Accelerator = "auto",
 ) -> None:
     """Train one network and write its run directory.
 
@@ -158,11 +181,23 @@ def fit_command(
         optim: how to train.
         seed: of the split, the initial weights, the batches and the transformations.
         out: run directory; by default one below runs/, named after the configuration.
+        devices: processes that train together on this machine, each with its own device.
+        nodes: machines.
+        precision: of the network: 32-true, bf16-mixed or 64-true.
+        accelerator: auto, cpu, cuda or mps.
     """
     check_source(data.source, data.root)
-    from symshare.fit.run import fit as run
-    from symshare.terminal import print_result
+    from symshare.terminal import StepBar, print_result
+    from symshare.train.processes import together
+    from symshare.train.runs import fit
 
     config = FitConfig(data, model, optim, seed)
+    hardware = Hardware(devices, nodes, precision, accelerator)
+
+    def run() -> None:
+        with StepBar() as bar:
+            result = fit(config, config.folder(out), progress=bar.show, hardware=hardware)
+        print_result(result)
+
     with resumable():
-        print_result(run(config, config.folder(out), progress=True))
+        together(hardware, run)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from rich import progress
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -11,7 +12,7 @@ from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
 
-__all__ = ["Narrator", "print_result"]
+__all__ = ["Narrator", "StepBar", "print_result"]
 
 _COLOURS: dict[Status, str] = {
     "symmetric": "green",
@@ -29,11 +30,53 @@ _NAMES: dict[NetworkName, str] = {
 _SHOWN = 16
 
 
+class StepBar:
+    """A line with the time that is left, while a network is trained; on a terminal only."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        columns = (
+            progress.BarColumn(),
+            progress.TaskProgressColumn(),
+            progress.TimeRemainingColumn(),
+        )
+        self.bar = progress.Progress(
+            "{task.description:<9}", *columns, console=console, transient=True
+        )
+        self.task: progress.TaskID | None = None
+
+    def __enter__(self) -> "StepBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def show(self, done: int, steps: int, what: str = "fit") -> None:
+        """Move the bar; after the last step it is gone."""
+        if self.task is None:
+            self.task = self.bar.add_task(what, total=steps, completed=done)
+            self.bar.start()
+        self.bar.update(self.task, completed=done)
+        if done == steps:
+            self.bar.stop()
+            self.bar.remove_task(self.task)
+            self.task = None
+
+
 class Narrator(Observer):
     """Prints the steps of a discovery as they happen."""
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
+        self.bar = StepBar(self.console)
+
+    def __enter__(self) -> "Narrator":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.__exit__()
+
+    def progress(self, what: str, done: int, steps: int) -> None:
+        self.bar.show(done, steps, what)
 
     def started(
         self,

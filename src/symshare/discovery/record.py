@@ -76,7 +76,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         judged.judge_seconds,
         sum((t.result.seconds for t in trained), 0.0),
     )
-    packages = ("torch", "pytorch-lightning", "numpy")
+    packages = ("torch", "numpy")
     return VerdictRecord(
         symshare=version("symshare"),
         source=config.source,

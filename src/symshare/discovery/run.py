@@ -21,14 +21,15 @@ from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claimed, open_tensors
-from symshare.fit.config import DataConfig, FitConfig, OptimConfig
-from symshare.fit.run import fit_splits
 from symshare.groups import GroupAction
 from symshare.judge import decide
 from symshare.models import MNIST
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
+from symshare.train.processes import together
+from symshare.train.runs import fit_splits
+from symshare.train.settings import DataConfig, FitConfig, Hardware, OptimConfig
 
 __all__ = ["Discovery", "discover", "discover_source"]
 
@@ -74,6 +75,7 @@ def discover(
     budget: BudgetName = "standard",
     seed: SupportsIndex = 0,
     out: Path | str | None = None,
+    hardware: Hardware = Hardware(),
 ) -> Discovery:
     """Find the symmetries of labelled images, and say whether a network gains by them.
 
@@ -90,6 +92,7 @@ def discover(
         seed: of everything random but the test part.
         out: folder for all files, by default below `runs/`; a call that was interrupted goes on
             where it stopped.
+        hardware: what networks are trained on, as `symshare.train.settings.Hardware(devices=2)`.
 
     Returns:
         The verdict with all its evidence.
@@ -108,14 +111,20 @@ def discover(
     handed = {"classes": classes, "layout": layout, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(_split, data)
-    return _discover(config, command, parts, candidates, out, Observer())
+    work = partial(_discover, config, command, parts, candidates, out, Observer(), hardware)
+    return together(hardware, work)
 
 
 def discover_source(
-    config: DiscoveryConfig, out: Path | str | None, observer: Observer
+    config: DiscoveryConfig,
+    out: Path | str | None,
+    observer: Observer,
+    hardware: Hardware = Hardware(),
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    return _discover(config, config.command(), partial(_load, config), None, out, observer)
+    parts = partial(_load, config)
+    work = partial(_discover, config, config.command(), parts, None, out, observer, hardware)
+    return together(hardware, work)
 
 
 def _split(data: LabelledImages, seed: int) -> Splits:
@@ -134,6 +143,7 @@ def _discover(
     extra: GroupAction | None,
     out: Path | str | None,
     observer: Observer,
+    hardware: Hardware,
 ) -> Discovery:
     law = transform(config.transform)
     splits = parts(config.seed)
@@ -151,7 +161,7 @@ def _discover(
             len(splits.train.classes),
             folder,
         )
-        return _discover_in(folder, config, command, splits, law, parts, extra, observer)
+        return _discover_in(folder, config, command, splits, law, parts, extra, observer, hardware)
 
 
 def _discover_in(
@@ -163,13 +173,16 @@ def _discover_in(
     parts: Callable[[int], Splits],
     extra: GroupAction | None,
     observer: Observer,
+    hardware: Hardware,
 ) -> Discovery:
     """The steps, in a folder that is claimed."""
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     candidates, propose_seconds = propose_candidates(folder, config, pool, law, extra)
     observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
     action = candidates.action()
-    evidence, judge_seconds = gather_evidence(folder, config, pool, law, action)
+    evidence, judge_seconds = gather_evidence(
+        folder, config, pool, law, action, partial(observer.progress, "judge"), hardware
+    )
     verdict = decide(evidence, action, candidates.residuals)
     write_examples(folder, splits.validation, law, config.seed)
     plan, notes = plan_networks(verdict, candidates, splits.train)
@@ -198,7 +211,14 @@ def _discover_in(
         for name, model in plan.items():
             run = folder / "runs" / f"{name}-seed{seed}"
             fit_config = _fit_config(config, model, seed, splits)
-            result = fit_splits(fit_config, seed_splits, law, run)
+            result = fit_splits(
+                fit_config,
+                seed_splits,
+                law,
+                run,
+                progress=partial(observer.progress, name),
+                hardware=hardware,
+            )
             trained.append(TrainedNetwork(name, result, _measure(run)))
             observer.trained(name, result)
             record = _publish(folder, judged, trained)

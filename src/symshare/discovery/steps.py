@@ -1,6 +1,7 @@
 """The first two steps, each of which leaves a file and is not done twice."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -10,10 +11,11 @@ from symshare.data import LabelledImages, Transform, freeze
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
 from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
-from symshare.fit.config import OptimConfig
 from symshare.groups import GroupAction
 from symshare.judge import Evidence, gather
 from symshare.propose import Candidates
+from symshare.train.loop import Progress, unseen
+from symshare.train.settings import Hardware, OptimConfig
 
 __all__ = ["evidence_on", "gather_evidence", "propose_candidates", "write_examples"]
 
@@ -42,18 +44,30 @@ def gather_evidence(
     pool: LabelledImages,
     law: Transform,
     action: GroupAction,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> tuple[Evidence, float]:
     """Held-out losses, and the seconds it took to get them; `evidence.safetensors`."""
-    path = folder / "evidence.safetensors"
+    path, folds = folder / "evidence.safetensors", folder / "judge"
     if not path.exists():
         start = time.perf_counter()
         steps = BUDGETS[config.budget].judge_steps
-        evidence = evidence_on(action, pool, law, steps, config.seed)
+        evidence = evidence_on(
+            action,
+            pool,
+            law,
+            steps,
+            config.seed,
+            out=folds,
+            progress=progress,
+            hardware=hardware,
+        )
         metadata = {
             "seconds": str(time.perf_counter() - start),
             "classes": str(evidence.classes),
         }
         write_atomically(path, save(evidence.tensors(), metadata))
+        shutil.rmtree(folds)
     with open_tensors(path) as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -63,13 +77,23 @@ def gather_evidence(
 
 
 def evidence_on(
-    action: GroupAction, pool: LabelledImages, law: Transform, steps: int, seed: int
+    action: GroupAction,
+    pool: LabelledImages,
+    law: Transform,
+    steps: int,
+    seed: int,
+    *,
+    out: Path | None = None,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> Evidence:
     """What networks trained for so many steps say about every element but the identity."""
     height, width = pool.images.shape[2:]
     permutations = action.permutation((height, width))[1:]
     optim = OptimConfig(steps=steps, evaluations=1, lr=5e-3)
-    return gather(pool, law, permutations, optim, seed)
+    return gather(
+        pool, law, permutations, optim, seed, out=out, progress=progress, hardware=hardware
+    )
 
 
 def write_examples(folder: Path, data: LabelledImages, law: Transform, seed: int) -> None:

@@ -1,16 +1,19 @@
 """Held-out losses of plain networks on images, on moved images, and on scrambled images."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
+from safetensors.torch import save
 from torch import Tensor
 
 from symshare.data import LabelledImages, Transform, freeze, halves
-from symshare.fit.config import OptimConfig
-from symshare.fit.train import Trained, train
+from symshare.files import open_tensors, write_atomically
 from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
 from symshare.models import probe
+from symshare.train.loop import Progress, Trained, train, unseen
+from symshare.train.settings import Hardware, OptimConfig
 
 __all__ = ["Evidence", "gather", "image_change"]
 
@@ -55,6 +58,10 @@ def gather(
     permutations: Int[Tensor, "M P"],
     optim: OptimConfig,
     seed: int,
+    *,
+    out: Path | None = None,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> Evidence:
     """Train a plain network on each half of the data and question it about the other half.
 
@@ -65,6 +72,10 @@ def gather(
         permutations: candidates, as source indices over the pixels of an image.
         optim: how to train the two networks.
         seed: of the halves, the networks, the transformations and the random permutations.
+        out: folder for what each network said, `fold0.safetensors` and `fold1.safetensors`, from
+            which an interrupted call continues; nothing is written where None.
+        progress: called after every step of the two trainings.
+        hardware: what to train on.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -72,10 +83,29 @@ def gather(
         random = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
         first, second = halves(data, seed)
         asked = [freeze(second, law, 2 * seed), freeze(first, law, 2 * seed + 1)]
-        parts = [
-            _question(known, held_out, law, permutations, random, optim, 2 * seed + fold)
-            for fold, (known, held_out) in enumerate(zip((first, second), asked, strict=True))
-        ]
+        _, channels, *size = data.images.shape
+        # All before the first training, so that a fold that is read back changes no other one.
+        networks = [probe(channels, len(data.classes), (size[0], size[1])) for _ in asked]
+        steps = optim.epochs * optim.epoch_steps
+        parts = []
+        for fold, (known, held_out) in enumerate(zip((first, second), asked, strict=True)):
+            path = None if out is None else out / f"fold{fold}.safetensors"
+            if path is not None and path.exists():
+                with open_tensors(path) as file:
+                    parts.append({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
+                continue
+            trained = train(
+                networks[fold],
+                known,
+                law,
+                optim,
+                2 * seed + fold,
+                progress=lambda done, _, before=fold * steps: progress(before + done, 2 * steps),
+                hardware=hardware,
+            )
+            parts.append(_question(trained, known, held_out, permutations, random))
+            if path is not None:
+                write_atomically(path, save(parts[fold]))
         images = torch.cat([held_out.images for held_out in asked])
         change = image_change(images, permutations, random)
     columns = {name: torch.cat([part[name] for part in parts], dim=-1) for name in parts[0]}
@@ -83,18 +113,13 @@ def gather(
 
 
 def _question(
+    trained: Trained,
     known: LabelledImages,
     held_out: LabelledImages,
-    law: Transform,
     permutations: Tensor,
     random: Tensor,
-    optim: OptimConfig,
-    seed: int,
 ) -> dict[str, Tensor]:
     """Columns of the evidence about the held-out images."""
-    _, channels, height, width = known.images.shape
-    network = probe(channels, len(known.classes), (height, width))
-    trained = train(network, known, law, optim, seed)
     images, labels = held_out.images, held_out.labels
     loss, prediction = _score(trained, images, labels)
     moved = [_score(trained, _permute(images, p), labels) for p in permutations]

@@ -146,11 +146,11 @@ class Kronecker(_Factored):
             dtype=dtype,
         )
 
-    def on_kernel(self, kernel_size: tuple[int, ...]) -> Stack:
+    def on_kernel(self, kernel_size: tuple[int, ...]) -> "KroneckerSpace":
         self._check_kernel(kernel_size)
         return KroneckerSpace(self.space)
 
-    def on_group(self, kernel_size: tuple[int, ...]) -> Stack:
+    def on_group(self, kernel_size: tuple[int, ...]) -> "KroneckerProduct":
         self._check_kernel(kernel_size)
         return KroneckerProduct(self.elements, self.space)
 

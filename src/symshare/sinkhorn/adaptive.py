@@ -85,16 +85,16 @@ def _widen(M: Tensor) -> tuple[Array, Array, Array] | None:
     if not isfinite(largest):
         return None
     doublings = ceil(log2(max(1, largest / NARROW)))
-    g = torch.zeros_like(wide[..., 0])
+    R, g = wide, torch.zeros_like(wide[..., 0])
     for power in range(-doublings, 1):
-        found = _settle(wide * 2.0**power, g, last=True)
+        found = _settle(wide * 2.0**power, 2 * g, last=True)
         if found is None:
             return None
-        g = 2 * torch.from_numpy(found[1])
-    R, g = map(torch.from_numpy, found[:2])
+        R, g = map(torch.from_numpy, found[:2])
     # What the potentials say of the entropy is lost in the rounding of large logits.
-    result = R, g - mean[..., 0], torch.special.entr(R).sum((-2, -1))
-    return tuple(x.to(M.dtype).numpy() for x in result)
+    entropy = torch.special.entr(R).sum((-2, -1))
+    R, g, entropy = (x.to(M.dtype).numpy() for x in (R, g - mean[..., 0], entropy))
+    return R, g, entropy
 
 
 def _scale(M: Array, start: Array, last: bool = False) -> tuple[Array, Array, Array] | None:

@@ -1,15 +1,12 @@
 """Penalties on learned stacks, and the decay of what they are learned by."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
 import torch
 
 from symshare import groups
-from symshare.data import LabelledImages, transform
-from symshare.fit.config import OptimConfig
-from symshare.fit.module import Classifier, Standardise
-from symshare.fit.penalties import norm_as_printed, overlap
 from symshare.models import SMALL, GroupCNN
 from symshare.representations import (
     Birkhoff,
@@ -18,14 +15,17 @@ from symshare.representations import (
     Sinkhorn,
     Unconstrained,
 )
+from symshare.train.loop import optimizer_of
+from symshare.train.objective import Penalty, norm_as_printed, overlap
+from symshare.train.settings import OptimConfig
 
-DATA = LabelledImages(torch.rand(8, 1, 8, 8), torch.arange(8) % 3, ("a", "b", "c"))
+
+def network(representations):
+    return GroupCNN(SMALL, 1, 3, 4, representations, (8, 8))
 
 
-def classifier(representations, **optim):
-    net = GroupCNN(SMALL, 1, 3, 4, representations, (8, 8))
-    config = OptimConfig(**{"measure": 0.0, "schedule": "constant", **optim})
-    return Classifier(net, Standardise(DATA.images), transform("none"), config, 0)
+def penalty(representations, **optim):
+    return Penalty(network(representations), OptimConfig(**{"measure": 0.0, **optim}))()
 
 
 def by_hand(stack):
@@ -108,20 +108,20 @@ def test_the_objective_counts_each_stack_once():
     shared = Kronecker(4, 3)
     expected = overlap(shared.space).item()
     assert expected > 0
-    penalty = classifier([shared] * 3, diversity=2.0)._penalty()
-    assert penalty.item() == pytest.approx(2 * expected)
+    found = penalty([shared] * 3, diversity=2.0)
+    assert found.item() == pytest.approx(2 * expected)
     stacks = [Sinkhorn(4, 9), Sinkhorn(4, 36), Sinkhorn(4, 36)]
-    penalty = classifier(stacks, diversity=2.0)._penalty()
-    assert penalty.item() == pytest.approx(2 * sum(overlap(s).item() for s in stacks), rel=1e-5)
+    found = penalty(stacks, diversity=2.0)
+    assert found.item() == pytest.approx(2 * sum(overlap(s).item() for s in stacks), rel=1e-5)
 
 
 def test_the_norm_as_printed_is_constant_and_that_of_the_logits_is_not():
     def gradient(norm_of):
         torch.manual_seed(0)
         stacks = [Sinkhorn(4, 9, init="paper"), *[Sinkhorn(4, 36, init="paper") for _ in "ab"]]
-        penalty = classifier(stacks, norm=0.1, norm_of=norm_of)._penalty()
-        penalty.backward()
-        return penalty.item(), torch.cat([s.logits.grad.flatten() for s in stacks]).abs().max()
+        found = penalty(stacks, norm=0.1, norm_of=norm_of)
+        found.backward()
+        return found.item(), torch.cat([s.logits.grad.flatten() for s in stacks]).abs().max()
 
     value, slope = gradient("R")
     assert value == pytest.approx(0.1 * 3 * 2, rel=1e-4)
@@ -142,13 +142,14 @@ def test_the_norm_as_printed_sees_columns_that_are_not_balanced():
 @pytest.mark.parametrize("decay", [0.0, 0.5])
 def test_decay_reaches_the_logits_where_it_is_asked_for(decay):
     stacks = [Sinkhorn(4, 9), Sinkhorn(4, 36), Sinkhorn(4, 36)]
-    model = classifier(stacks, lr=0.1, representation_lr=0.2, representation_decay=decay)
+    model = network(stacks)
+    rates = OptimConfig(lr=0.1, representation_lr=0.2, representation_decay=decay)
     before = [stack.logits.detach().clone() for stack in stacks]
-    theta = model.network.lifting.theta.detach().clone()
-    optimizer = model.configure_optimizers()["optimizer"]
+    theta = model.lifting.theta.detach().clone()
+    optimizer, _ = optimizer_of(model, replace(rates, schedule="constant"))
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     for stack, logits in zip(stacks, before, strict=True):
         torch.testing.assert_close(stack.logits.detach(), (1 - 0.2 * decay) * logits)
-    torch.testing.assert_close(model.network.lifting.theta.detach(), (1 - 0.1 * 1e-4) * theta)
+    torch.testing.assert_close(model.lifting.theta.detach(), (1 - 0.1 * 1e-4) * theta)

@@ -1,6 +1,7 @@
 """What a training run is, as plain dataclasses: importing them does not import torch."""
 
 import hashlib
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -8,7 +9,10 @@ from typing import Any, Literal
 from symshare.names import check_transform
 from symshare.settings import NetworkConfig
 
-__all__ = ["DataConfig", "FitConfig", "OptimConfig"]
+__all__ = ["Accelerator", "DataConfig", "FitConfig", "Hardware", "OptimConfig", "Precision"]
+
+Accelerator = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["32-true", "bf16-mixed", "64-true"]
 
 
 @dataclass(frozen=True)
@@ -123,3 +127,39 @@ class FitConfig:
             return Path(out)
         digest = hashlib.sha256(repr(self).encode()).hexdigest()[:6]
         return Path("runs") / f"fit-{self.model.kind}-seed{self.seed}-{digest}"
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a training runs on. It does not mark a run folder: other hardware may finish a run.
+
+    Several processes share every batch, so that a loss is that of one process up to rounding, but
+    for dropout, which each process draws for itself.
+
+    Attributes:
+        devices: processes on this machine, each with a device of its own; torchrun, which starts
+            them itself, decides where it is used.
+        nodes: machines.
+        precision: of the network; "bf16-mixed" leaves projections, penalties and weights in
+            32 bits.
+        accelerator: kind of the devices; "auto" takes the best that the machine has.
+    """
+
+    devices: int = 1
+    nodes: int = 1
+    precision: Precision = "32-true"
+    accelerator: Accelerator = "auto"
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no machine has; take those of torchrun."""
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            object.__setattr__(self, "devices", int(os.environ["LOCAL_WORLD_SIZE"]))
+            object.__setattr__(self, "nodes", int(os.environ["GROUP_WORLD_SIZE"]))
+        for name in ("devices", "nodes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    @property
+    def processes(self) -> int:
+        """Of all machines together."""
+        return self.devices * self.nodes

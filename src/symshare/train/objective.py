@@ -1,14 +1,46 @@
-"""Penalties on learned stacks beside those that representations know themselves."""
+"""What training minimises beside the cross entropy."""
 
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from symshare.representations import Stack
+from symshare.representations import Measure, Representation, Stack
+from symshare.train.settings import OptimConfig
 
-__all__ = ["norm_as_printed", "overlap"]
+__all__ = ["Penalty", "norm_as_printed", "overlap"]
+
+
+class Penalty:
+    """The paper's penalties and the mass of measures, of everything that a network learns, once.
+
+    Args:
+        network: whose representations are looked up now, not in every step.
+        optim: the weights of the penalties.
+    """
+
+    def __init__(self, network: nn.Module, optim: OptimConfig):
+        self.optim = optim
+        modules = list(network.modules())
+        self.measures = [m for m in modules if isinstance(m, Measure)] if optim.measure else []
+        stacks = [m for m in modules if isinstance(m, Representation)]
+        self.learned = dict.fromkeys(part for stack in stacks for part in stack.learned_parts())
+
+    def __call__(self) -> Float[Tensor, ""] | float:
+        optim = self.optim
+        total: Tensor | float = 0.0
+        for measure in self.measures:
+            total = total + optim.measure * measure()[1:].sum()
+        for part in self.learned:
+            if optim.entropy:
+                total = total + optim.entropy * part.entropy()
+            if optim.norm:
+                norm = part.norm() if optim.norm_of == "logits" else norm_as_printed(part)
+                total = total + optim.norm * norm
+            if optim.diversity:
+                total = total + optim.diversity * overlap(part)
+        return total
 
 
 def overlap(part: Any) -> Float[Tensor, ""]:

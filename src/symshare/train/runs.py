@@ -11,17 +11,20 @@ from safetensors.torch import save
 
 from symshare.data import Splits, Transform, load, transform
 from symshare.files import claimed, write_atomically
-from symshare.fit.config import FitConfig
-from symshare.fit.measure import measure_by_element
-from symshare.fit.train import train
+from symshare.groups import Action
 from symshare.models import GroupNetwork, build_network, dictionary
 from symshare.records import ResultRecord
 from symshare.settings import READERS, NetworkConfig
+from symshare.train.loop import Progress, train, unseen
+from symshare.train.processes import together
+from symshare.train.settings import FitConfig, Hardware
 
-__all__ = ["fit", "fit_splits"]
+__all__ = ["fit", "fit_splits", "measure_by_element"]
 
 
-def fit(config: FitConfig, out: Path, *, progress: bool = False) -> ResultRecord:
+def fit(
+    config: FitConfig, out: Path, *, progress: Progress = unseen, hardware: Hardware = Hardware()
+) -> ResultRecord:
     """Train one network and write its run directory; a finished run is not run again.
 
     An interrupted run continues from its last checkpoint and ends with the same numbers as one
@@ -31,7 +34,8 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> ResultRecord
         config: what to train.
         out: run directory: `config.yaml`, `metrics.csv`, `checkpoints/`, `result.json`,
             `representations.safetensors`.
-        progress: show a progress bar.
+        progress: called after every step of the training.
+        hardware: what to train on.
 
     Returns:
         What `result.json` holds.
@@ -42,22 +46,32 @@ def fit(config: FitConfig, out: Path, *, progress: bool = False) -> ResultRecord
     """
     data = config.data
     law = transform(data.transform)  # a wrong name should not wait for the data
-    root = None if data.root is None else Path(data.root)
-    splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
-    return fit_splits(config, splits, law, out, progress=progress)
+
+    def run() -> ResultRecord:
+        root = None if data.root is None else Path(data.root)
+        splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
+        return fit_splits(config, splits, law, out, progress=progress, hardware=hardware)
+
+    return together(hardware, run)
 
 
 def fit_splits(
-    config: FitConfig, splits: Splits, law: Transform, out: Path, *, progress: bool = False
+    config: FitConfig,
+    splits: Splits,
+    law: Transform,
+    out: Path,
+    *,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> ResultRecord:
-    """As :func:`fit`, on data that is loaded already."""
+    """As :func:`fit`, on data that is loaded already, in the first of several processes."""
     start = time.perf_counter()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         images, classes = splits.train.images, splits.train.classes
         network = build_network(config.model, images.shape[1:], len(classes))
     with claimed(out, config.to_dict(), splits.fingerprint):
-        return _fit_in(out, config, network, splits, law, start, progress)
+        return _fit_in(out, config, network, splits, law, start, progress, hardware)
 
 
 def _fit_in(
@@ -67,7 +81,8 @@ def _fit_in(
     splits: Splits,
     law: Transform,
     start: float,
-    progress: bool,
+    progress: Progress,
+    hardware: Hardware,
 ) -> ResultRecord:
     """Train a network in a folder that is claimed."""
     finished, tensors = out / "result.json", out / "representations.safetensors"
@@ -83,6 +98,7 @@ def _fit_in(
         out=out,
         watch=partial(measure_by_element, network, dictionary(config.model)),
         progress=progress,
+        hardware=hardware,
     )
     learned = trained.validation()
     if not all(map(math.isfinite, learned.values())):
@@ -102,6 +118,18 @@ def _fit_in(
     write_atomically(tensors, _representations(network, config.model))
     result.write(finished)
     return result
+
+
+def measure_by_element(network: GroupNetwork, action: Action) -> dict[str, float]:
+    """The learned measure on the elements of a dictionary; nothing where none is learned.
+
+    Args:
+        network: its layers share one measure.
+        action: the elements of its first layer.
+    """
+    with torch.no_grad():
+        measure = network.stacks()[0].measure
+    return {} if measure is None else dict(zip(action.names, measure.tolist(), strict=True))
 
 
 def _representations(network: GroupNetwork, config: NetworkConfig) -> bytes:

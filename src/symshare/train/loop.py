@@ -1,0 +1,344 @@
+"""The training loop, to be read from top to bottom: batches, step, evaluation, checkpoint."""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import OneCycleLR
+
+from symshare.data import TEST_SEED, LabelledImages, Transform, freeze, stream
+from symshare.files import damaged, write_atomically
+from symshare.layers import synchronise
+from symshare.models import representation_parameters
+from symshare.representations import shared
+from symshare.train.objective import Penalty
+from symshare.train.processes import start
+from symshare.train.settings import Hardware, OptimConfig
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+__all__ = [
+    "COLUMNS",
+    "Progress",
+    "Standardise",
+    "Trained",
+    "batches",
+    "optimizer_of",
+    "train",
+    "unseen",
+]
+
+COLUMNS = ("epoch", "step", "lr", "train_loss", "train_accuracy", "val_loss", "val_accuracy")
+"""Columns of `metrics.csv` that every run has; those that are watched follow."""
+
+_EVALUATION_BATCH = 512
+
+Row = dict[str, int | float]
+
+Progress = Callable[[int, int], None]
+"""Called with the number of steps that are done, and of all."""
+
+
+def unseen(done: int, steps: int) -> None:
+    """Progress that nobody follows."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network.
+
+    Attributes:
+        model: from raw images to logits, on the device where it was trained.
+        rows: what was measured at each evaluation.
+    """
+
+    model: nn.Module
+    rows: list[Row]
+
+    def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N classes"]:
+        """Outputs for raw images, in evaluation mode and without gradients."""
+        self.model.eval()
+        device = next(self.model.parameters()).device
+        with torch.inference_mode():
+            parts = [self.model(x.to(device)).cpu() for x in images.split(_EVALUATION_BATCH)]
+        return torch.cat(parts)
+
+    def validation(self) -> dict[str, float]:
+        """Loss and accuracy of the last evaluation on the validation part, if there was one."""
+        return {name: value for name, value in self.rows[-1].items() if name.startswith("val_")}
+
+    def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
+        """Loss and accuracy on a test part, transformed once."""
+        return _evaluate("test", self.model, freeze(data, law, TEST_SEED))
+
+
+def train(
+    network: nn.Module,
+    data: LabelledImages,
+    law: Transform,
+    optim: OptimConfig,
+    seed: int,
+    *,
+    validation: LabelledImages | None = None,
+    validation_law: Transform | None = None,
+    out: Path | None = None,
+    watch: Callable[[], Mapping[str, float]] = dict,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
+) -> Trained:
+    """Train a network on randomly transformed images.
+
+    Args:
+        network: from standardised images to logits.
+        data: training images, raw.
+        law: the transformation that every image draws anew in every step.
+        optim: how to train.
+        seed: of batches and transformations. The same seed gives the same numbers on one machine.
+        validation: read `optim.evaluations` times, transformed once.
+        validation_law: the transformation of these images; by default that of training.
+        out: folder for `metrics.csv` and `checkpoints/last.ckpt`, from which an interrupted call
+            continues; nothing is written where None.
+        watch: what else to note at every evaluation, further columns of `metrics.csv`.
+        progress: called after every step.
+        hardware: what to train on. Several processes are those of :func:`together`.
+
+    Returns:
+        The trained network.
+
+    Raises:
+        ValueError: where a checkpoint cannot be read, or a batch has fewer images than there are
+            processes.
+    """
+    held_out = None
+    if validation is not None:
+        some = torch.randperm(len(validation), generator=torch.Generator().manual_seed(seed))
+        shown = validation.subset(some[: optim.validation_images])
+        held_out = freeze(shown, validation_law or law, seed)
+    last = None if out is None else out / "checkpoints" / "last.ckpt"
+    saved = _read_checkpoint(last) if last is not None and last.exists() else None
+    if optim.batch_size < hardware.processes:
+        raise ValueError(
+            f"train: each of {hardware.processes} processes needs an image of every batch, got "
+            f"batch_size {optim.batch_size}; use fewer devices or a larger batch"
+        )
+    training = Training(network, data, law, optim, seed, held_out, saved)
+    fabric = start(hardware)
+    fabric.broadcast(training)
+    try:
+        return training.run(fabric, out, watch, progress)
+    except BaseException:
+        # The others wait in the middle of a step: what they notice is that the connection ends.
+        if fabric.world_size > 1:
+            torch.distributed.destroy_process_group()
+        raise
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What each process has to know of a training; see :func:`train`.
+
+    Attributes:
+        held_out: images of the evaluations, transformed.
+        saved: content of the checkpoint to go on from.
+    """
+
+    network: nn.Module
+    data: LabelledImages
+    law: Transform
+    optim: OptimConfig
+    seed: int
+    held_out: LabelledImages | None
+    saved: dict[str, Any] | None
+
+    def run(
+        self,
+        fabric: "Fabric",
+        out: Path | None = None,
+        watch: Callable[[], Mapping[str, float]] = dict,
+        progress: Progress = unseen,
+    ) -> Trained:
+        """Train, as one of the processes of `fabric`; only the first has somewhere to write.
+
+        All draw the same batches and the same transformations, and each takes its part of every
+        batch. So the gradient is that of the whole batch, whatever their number.
+        """
+        optim, seed, network = self.optim, self.seed, self.network
+        optimizer, schedule = optimizer_of(network, optim)
+        model: nn.Module = nn.Sequential(Standardise(self.data.images), network)
+        if fabric.world_size > 1:
+            model = synchronise(model)
+        model, stepper = fabric.setup(model, optimizer)
+        first, rows = 0, []
+        if self.saved is not None:
+            first, rows = self.saved["epochs"], self.saved["rows"]
+            network.load_state_dict(self.saved["network"])
+            optimizer.load_state_dict(self.saved["optimizer"])
+            if schedule is not None:
+                schedule.load_state_dict(self.saved["schedule"])
+        data, penalty = self.data.to(fabric.device), Penalty(network, optim)
+
+        with torch.random.fork_rng(devices=[]):
+            for epoch in range(first, optim.epochs):
+                model.train()
+                _seed_dropout(seed, epoch, fabric.global_rank)
+                transformations = stream("transformations", seed, epoch)
+                order = stream("batches", seed, epoch)
+                steps, sums = epoch * optim.epoch_steps, _Sums(fabric.device)
+                for images, labels in batches(data, optim.batch_size, optim.epoch_steps, order):
+                    x = _part(self.law(images, transformations), fabric)
+                    y = _part(labels, fabric)
+                    with shared(network):
+                        logits = model(x)
+                        loss = cross_entropy(logits, y)
+                        # Gradients are averaged over processes, whose parts may differ by one.
+                        share = len(y) * fabric.world_size / len(labels)
+                        objective = share * loss + penalty()
+                    stepper.zero_grad()
+                    fabric.backward(objective)
+                    stepper.step()
+                    if schedule is not None:
+                        schedule.step()
+                    sums.add(loss, logits, y)
+                    steps += 1
+                    progress(steps, optim.epochs * optim.epoch_steps)
+
+                row: Row = {"epoch": epoch, "step": steps, "lr": optimizer.param_groups[0]["lr"]}
+                row |= sums.means("train", fabric)
+                if self.held_out is not None:
+                    row |= _evaluate("val", model, self.held_out, fabric)
+                rows.append({**row, **watch()})
+                if out is not None:
+                    _write_metrics(out / "metrics.csv", rows)
+                    state = {
+                        "epochs": epoch + 1,
+                        "rows": rows,
+                        "network": network.state_dict(),
+                        "optimizer": optimizer.state_dict(),
+                        "schedule": None if schedule is None else schedule.state_dict(),
+                    }
+                    content = io.BytesIO()
+                    torch.save(state, content)
+                    write_atomically(out / "checkpoints" / "last.ckpt", content.getvalue())
+        return Trained(model, rows)
+
+
+class Standardise(nn.Module):
+    """Subtract the mean and divide by the spread of the training images, channel by channel."""
+
+    def __init__(self, images: Float[Tensor, "N C H W"]):
+        super().__init__()
+        axes = (0, 2, 3)
+        std = images.std(axes)
+        self.register_buffer("mean", images.mean(axes)[:, None, None])
+        self.register_buffer("std", torch.where(std > 0, std, 1.0)[:, None, None])
+
+    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+        return (x - self.mean) / self.std
+
+
+def optimizer_of(network: nn.Module, optim: OptimConfig) -> tuple[AdamW, OneCycleLR | None]:
+    """AdamW, in which representations have their own rate and decay, and its schedule, if any."""
+    representations = representation_parameters(network)
+    learned = {id(p) for p in representations}
+    weights = [p for p in network.parameters() if id(p) not in learned]
+    groups = [{"params": weights, "lr": optim.lr, "weight_decay": optim.weight_decay}]
+    if representations:
+        decay = optim.representation_decay
+        groups.append(
+            {"params": representations, "lr": optim.representation_lr, "weight_decay": decay}
+        )
+    optimizer = AdamW(groups)
+    if optim.schedule == "constant":
+        return optimizer, None
+    steps = optim.epochs * optim.epoch_steps
+    return optimizer, OneCycleLR(optimizer, [g["lr"] for g in groups], total_steps=steps)
+
+
+def batches(
+    data: LabelledImages, size: int, count: int, generator: Generator
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Random batches, all of one size: every image once, then every image once again."""
+    passes = -(-size * count // len(data))
+    order = torch.cat([torch.randperm(len(data), generator=generator) for _ in range(passes)])
+    for batch in order.split(size)[:count]:
+        yield data.images[batch], data.labels[batch]
+
+
+def _seed_dropout(seed: int, epoch: int, rank: int) -> None:
+    """Dropout draws from torch's own stream, in each process other numbers."""
+    numbers = (seed, epoch, rank) if rank else (seed, epoch)
+    torch.manual_seed(stream("dropout", *numbers).initial_seed())
+
+
+def _part(batch: Tensor, fabric: "Fabric | None") -> Tensor:
+    """The rows of a batch that this process reads."""
+    return batch if fabric is None else batch.tensor_split(fabric.world_size)[fabric.global_rank]
+
+
+class _Sums:
+    """Loss and accuracy, summed over images on their device: no step waits for it."""
+
+    def __init__(self, device: torch.device):
+        self.sums = torch.zeros(3, device=device)
+
+    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
+        right = (logits.argmax(-1) == labels).float().mean()
+        self.sums += len(labels) * torch.stack([loss.detach(), right, torch.ones_like(right)])
+
+    def means(self, part: str, fabric: "Fabric | None") -> dict[str, float]:
+        sums: Any = self.sums
+        if fabric is not None:
+            sums = fabric.all_reduce(sums, reduce_op="sum")
+        loss, accuracy = (sums[:2] / sums[2]).tolist()
+        return {f"{part}_loss": loss, f"{part}_accuracy": accuracy}
+
+
+def _evaluate(
+    part: str, model: nn.Module, data: LabelledImages, fabric: "Fabric | None" = None
+) -> dict[str, float]:
+    """Mean loss and accuracy; each process of `fabric` reads its part, without it this one all."""
+    model.eval()
+    device = next(model.parameters()).device
+    with torch.inference_mode():
+        sums = _Sums(device)
+        pairs = zip(
+            data.images.split(_EVALUATION_BATCH), data.labels.split(_EVALUATION_BATCH), strict=True
+        )
+        for images, labels in pairs:
+            y = _part(labels, fabric).to(device)
+            if len(y):
+                logits = model(_part(images, fabric).to(device))
+                sums.add(cross_entropy(logits, y), logits, y)
+        return sums.means(part, fabric)
+
+
+def _write_metrics(path: Path, rows: list[Row]) -> None:
+    text = io.StringIO()
+    columns = dict.fromkeys((*COLUMNS, *rows[-1]))
+    table = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    write_atomically(path, text.getvalue().encode())
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, OSError, EOFError, UnpicklingError) as error:
+        raise ValueError(damaged(path)) from error
+    if "pytorch-lightning_version" in saved:
+        raise ValueError(
+            f"{path} was written by symshare 0.1, whose unfinished trainings cannot go on; delete "
+            "it and repeat the same command, which trains this network from the start"
+        )
+    return saved

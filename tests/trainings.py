@@ -1,0 +1,65 @@
+"""Trainings for one process or two: `python trainings.py FOLDER` has two do them."""
+
+import sys
+from pathlib import Path
+
+import torch
+
+from symshare import groups
+from symshare.data import load, transform
+from symshare.models import GroupResNet, ResidualArchitecture
+from symshare.representations import Gated, Sinkhorn
+from symshare.train.loop import train
+from symshare.train.processes import together
+from symshare.train.runs import build
+from symshare.train.settings import Hardware, ModelConfig, OptimConfig
+
+# An odd number, so that two processes have unequal parts.
+OPTIM = OptimConfig(steps=12, evaluations=3, batch_size=15, entropy=0.01, norm=0.01, measure=0.1)
+ELEMENTS = ("rot90", "rot180", "rot270")
+
+
+def residual(representations):
+    """Without dropout, which each process draws for itself.
+
+    Nothing depends on a bias before a norm: its gradient is rounding, of which Adam makes steps.
+    """
+    architecture = ResidualArchitecture(3)
+    network = GroupResNet(architecture, 1, 10, 4, representations, (8, 8))
+    network.head[3].p = 0.0
+    first, second = network.blocks
+    for before in (network.lifting, first.conv1, first.conv2, second.conv1, second.conv2):
+        before.bias.requires_grad_(False)
+    second.shortcut.bias.requires_grad_(False)
+    return network
+
+
+def networks(data):
+    """One of each kind, by its name; one measure, or one stack, in several layers."""
+    torch.manual_seed(0)
+    yield "cnn", build(ModelConfig("cnn", (), 8), data)
+    yield "gated", build(ModelConfig("gated", ELEMENTS, 8), data)
+    yield "sinkhorn", build(ModelConfig("sinkhorn", ELEMENTS, 8), data)
+    stack = Sinkhorn(2, 18)
+    yield "residual", residual([Sinkhorn(2, 9), *[stack] * 4])
+    yield "residual, gated", residual([Gated(groups.flips("W"))] * 5)
+
+
+def trainings(hardware):
+    """Rows of metrics, weights and answers of each."""
+    splits, law, found = load("digits", limit=200), transform("quarter"), {}
+    for name, network in networks(splits.train):
+        trained = train(
+            network, splits.train, law, OPTIM, 1, validation=splits.validation, hardware=hardware
+        )
+        rows = [list(row.values()) for row in trained.rows]
+        state = {key: value.clone() for key, value in network.state_dict().items()}
+        found[name] = {**state, "rows": torch.tensor(rows), "y": trained.logits(splits.test.images)}
+    return found
+
+
+if __name__ == "__main__":
+    two = Hardware(devices=2, accelerator="cpu")
+    found = together(two, lambda: trainings(two))
+    rank = torch.distributed.get_rank()
+    torch.save(found, Path(sys.argv[1]) / f"{rank}.pt")
