@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from experiments.catalogue import select
 from experiments.jobs import digest
 from experiments.record import RESULTS
-from experiments.rows import select
 from experiments.settings import PictureFormat
 from experiments.statistics import Sample
 from experiments.toys.setup import Task

@@ -11,7 +11,7 @@ import yaml
 
 from benchmarks.options import LayerConfig
 from experiments.budgets import BUDGETS, BudgetName
-from experiments.rows import Row, Task, merged, select
+from experiments.catalogue import Row, Task, merged, select
 from experiments.settings import ImageRun
 from experiments.toys.setup import ToyConfig, toy_config
 
@@ -38,7 +38,7 @@ class Job:
     def key(self) -> str:
         """Name of the run.
 
-        >>> from experiments.rows import select
+        >>> from experiments.catalogue import select
         >>> [job.key for job in jobs(select("toy-cube"), "cpu", seeds=2)]
         ['toy-cube/cube-seed0', 'toy-cube/cube-seed1']
         """

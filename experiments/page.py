@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.budgets import BUDGETS, Budget, BudgetName
+from experiments.catalogue import STUDIES, Row, Study
 from experiments.jobs import digest, own_job
 from experiments.result_tables import TABLES, Runs, table
-from experiments.rows import STUDIES, Row, Study
 
 __all__ = ["page"]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from experiments.rows import Row
+from experiments.catalogue import Row
 from experiments.statistics import Sample, indistinct
 
 __all__ = ["TABLES", "Runs", "table"]

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from experiments.budgets import BudgetName
+from experiments.catalogue import select
 from experiments.drawing import draw
 from experiments.jobs import Job, jobs
 from experiments.page import page as render
 from experiments.processes import RunProcess, finished
 from experiments.record import RESULTS, Record
-from experiments.rows import select
 from experiments.settings import PictureFormat, Tier
 from experiments.worker import LOG
 from symshare.files import write_atomically

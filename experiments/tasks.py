@@ -8,7 +8,7 @@ import torch
 from benchmarks.options import LayerConfig
 from benchmarks.recording import device_name
 from benchmarks.threads import limited
-from experiments.rows import Task
+from experiments.catalogue import Task
 from experiments.settings import ImageRun
 from experiments.toys.setup import ToyConfig
 from symshare import __version__

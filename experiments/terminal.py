@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from experiments.rows import STUDIES
+from experiments.catalogue import STUDIES
 from experiments.runner import Failure, Observer, Outcome, Progress, Settings
 
 __all__ = ["Narrator", "print_studies"]

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from experiments.catalogue import select
 from experiments.drawing import draw, few_images
 from experiments.jobs import digest
-from experiments.rows import select
 from experiments.toys.running import run_toy
 from experiments.toys.setup import toy_config
 

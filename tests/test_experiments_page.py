@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.catalogue import select
 from experiments.jobs import Job, settings
 from experiments.page import page
-from experiments.rows import select
 
 
 def run(name, seed, accuracy, **more):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from experiments.rows import select
+from experiments.catalogue import select
 
 DATA = os.environ.get("SYMSHARE_DATA")
 
