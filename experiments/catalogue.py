@@ -12,11 +12,10 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from experiments.settings import Tier
-
-__all__ = ["STUDIES", "Row", "Study", "Task", "merged", "read_row", "select"]
+__all__ = ["STUDIES", "Row", "Study", "Task", "Tier", "merged", "read_row", "select"]
 
 Task = Literal["images", "toy", "cost"]
+Tier = Literal["A", "B", "C"]
 
 _ROWS = Path(__file__).parent / "rows"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.settings import ImageRun
+from experiments.image_settings import ImageRun
 from symshare import __version__, groups
 from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS

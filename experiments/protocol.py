@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
-from experiments.settings import ImagesConfig
+from experiments.image_settings import ImagesConfig
 from symshare.data import LabelledImages, Splits, Transform, load, split, transform
 from symshare.fit.train import TEST_SEED, freeze
 

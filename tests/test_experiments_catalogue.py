@@ -9,11 +9,10 @@ import torch
 import yaml
 
 from experiments import catalogue
-from experiments.budgets import BUDGETS
 from experiments.catalogue import STUDIES, read_row, select
-from experiments.jobs import jobs, settings
-from experiments.networks import network
-from experiments.settings import ImageRun, PublishedNetwork
+from experiments.image_settings import ImageRun, PublishedNetwork
+from experiments.jobs import BUDGETS, jobs, settings
+from experiments.published_networks import network
 from symshare import groups
 from symshare.data import LabelledImages
 from symshare.settings import READERS, Kind, NetworkConfig

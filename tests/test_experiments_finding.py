@@ -2,10 +2,10 @@
 
 import pytest
 
-from experiments import images
+from experiments import image_runs
 from experiments.finding import Finding, closed, find, once
-from experiments.images import elements
-from experiments.settings import ImageRun
+from experiments.image_runs import elements
+from experiments.image_settings import ImageRun
 from symshare.data import load, transform
 
 
@@ -50,7 +50,7 @@ def searches(monkeypatch):
         calls.append((law.name, seed))
         return Finding((), ("rot180",), 12.5)
 
-    monkeypatch.setattr(images, "find", search)
+    monkeypatch.setattr(image_runs, "find", search)
     return calls
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from experiments import images as runs
+from experiments import image_runs as runs
 from experiments import protocol as module
+from experiments.image_settings import ImageRun, ImagesConfig
 from experiments.protocol import noisy, protocol
-from experiments.settings import ImageRun, ImagesConfig
 from symshare.data import LabelledImages, transform
 from symshare.fit.train import TEST_SEED, freeze
 

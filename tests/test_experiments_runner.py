@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.images import _recovery
+from experiments.image_runs import _recovery
 from experiments.runner import Observer, Settings, run_studies
 from symshare import groups
 from symshare.representations import Fixed
@@ -246,7 +246,7 @@ def call(row, out):
     )
 
 
-def wait_for(condition, seconds=120):
+def wait_for(condition, seconds=600):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "took too long"

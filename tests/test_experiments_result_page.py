@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from experiments.catalogue import select
+from experiments.finished import Record, read_run
 from experiments.jobs import Job, settings
-from experiments.page import page
+from experiments.result_page import page
 
 
 def run(name, seed, accuracy, **more):
@@ -41,7 +42,7 @@ def made(name, seed):
 
 
 def content(*runs, budget="cpu"):
-    return {"schema": 1, "budget": budget, "runs": {str(i): r for i, r in enumerate(runs)}}
+    return Record(Path("results.json"), budget, {str(i): read_run(r) for i, r in enumerate(runs)})
 
 
 def line(text, title):
@@ -191,12 +192,13 @@ def test_the_head_says_the_size(budget):
     assert {"smoke": "1/16 of", "cpu": "1/4 of", "paper": "all of"}[budget] + " the paper's" in text
 
 
-def test_the_page_of_the_project_is_that_of_its_record():
-    import json
-
+def test_the_page_of_the_project_is_that_of_its_record_which_reads_and_writes_the_same(tmp_path):
     docs = Path(__file__).parents[1] / "docs"
-    record = json.loads((docs / "results.json").read_text())
+    record = Record.read(docs / "results.json", "cpu")
     assert (docs / "results.md").read_text() == page(record)
+    record.path = tmp_path / "results.json"
+    record.write()
+    assert record.path.read_bytes() == (docs / "results.json").read_bytes()
 
 
 def test_partial_toys_say_which_elements_they_tell():

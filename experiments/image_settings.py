@@ -1,4 +1,4 @@
-"""What one run of a study is, as plain dataclasses: importing them does not import torch."""
+"""What one run on images is: importing this does not import torch."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -6,17 +6,7 @@ from typing import Any, Literal
 from symshare.fit.config import OptimConfig
 from symshare.settings import NetworkConfig
 
-__all__ = [
-    "ImageRun",
-    "ImagesConfig",
-    "PictureFormat",
-    "PublishedNetwork",
-    "StudyData",
-    "Tier",
-]
-
-Tier = Literal["A", "B", "C"]
-PictureFormat = Literal["svg", "pdf", "png"]
+__all__ = ["ImageRun", "ImagesConfig", "PublishedNetwork"]
 
 
 @dataclass(frozen=True)
@@ -119,15 +109,3 @@ class ImageRun:
             return parser.instantiate(parser.parse_object({"run": values})).run
         except ArgumentError as error:
             raise ValueError(" ".join(str(error).split())) from error
-
-
-@dataclass(frozen=True)
-class StudyData:
-    """Where the images lie.
-
-    Attributes:
-        root: folder of the files of MNIST and CIFAR-10, or one with folders mnist and cifar10;
-            by default the Hugging Face Hub.
-    """
-
-    root: str | None = None

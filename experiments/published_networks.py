@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from experiments.settings import PublishedNetwork
+from experiments.image_settings import PublishedNetwork
 from symshare.data import LabelledImages
 from symshare.groups import Action
 from symshare.layers import GroupConv2d, LiftConv2d

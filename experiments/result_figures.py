@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 
 from experiments.catalogue import select
+from experiments.finished import CostRun, FinishedRun, ImagesRun, Record
 from experiments.jobs import digest
-from experiments.record import RESULTS
-from experiments.settings import PictureFormat
-from experiments.statistics import Sample
+from experiments.result_page import Sample
+from experiments.runner import PictureFormat
 from experiments.toys.setup import Task
-from experiments.worker import RESULT
 from symshare import groups
 from symshare.analysis import align, match, simplex_fit
-from symshare.files import open_tensors, read_json
+from symshare.files import open_tensors
 
 __all__ = ["draw", "few_images"]
 
@@ -45,11 +44,12 @@ class Drawing(NamedTuple):
     figure: Callable[[], Any]
 
 
-def draw(folder: Path, form: PictureFormat) -> list[Path]:
+def draw(record: Record, form: PictureFormat) -> list[Path]:
     """Draw every figure whose runs are there: stacks from the first seed, curves from all.
 
     Args:
-        folder: of the runs of one budget; figures go to `figures` inside.
+        record: of one budget; the folders of its runs lie beside its file, and figures go to
+            `figures` there.
         form: svg, pdf or png.
 
     Returns:
@@ -58,50 +58,45 @@ def draw(folder: Path, form: PictureFormat) -> list[Path]:
     from experiments.figures import save
 
     paths = []
-    for source, drawing in _drawings(folder):
-        path = folder / "figures" / f"{drawing.name}.{form}"
+    for source, drawing in _drawings(record):
+        path = record.path.parent / "figures" / f"{drawing.name}.{form}"
         if not path.exists() or path.stat().st_mtime_ns < source.stat().st_mtime_ns:
             save(drawing.figure(), path)
         paths.append(path)
     return paths
 
 
-def _drawings(folder: Path) -> Iterator[tuple[Path, Drawing]]:
+def _drawings(record: Record) -> Iterator[tuple[Path, Drawing]]:
     """Every figure, after the file that it shows."""
-    results = folder / RESULTS
-    if not results.exists():
-        return
-    record = read_json(results, "budget", "runs")
     for network in NETWORKS:
-        source = _source(folder, record, f"table1/{network}", "stacks.safetensors")
+        source = _source(record, f"table1/{network}", "stacks.safetensors")
         if source is not None:
             yield from ((source, figure) for figure in _of_network(network, *_read(source)))
     for task in get_args(Task):
-        source = _source(folder, record, f"{task}/{task.removeprefix('toy-')}", "stack.safetensors")
+        source = _source(record, f"{task}/{task.removeprefix('toy-')}", "stack.safetensors")
         if source is not None:
             yield from ((source, figure) for figure in _of_toy(task, *_read(source)))
-    yield from _of_measure(folder, record)
-    yield from ((results, figure) for figure in _of_few_images(record))
-    source = _source(folder, record, "cost/layer", RESULT)
-    if source is not None:
-        from experiments.figures import cost
+    yield from _of_measure(record)
+    yield from ((record.path, figure) for figure in _of_few_images(record))
+    for run in _of_today(record, "cost/layer"):
+        if isinstance(run, CostRun):
+            from experiments.figures import cost
 
-        measured = read_json(source, "rows")["rows"]
-        yield source, Drawing("cost", lambda: cost(measured))
+            yield record.path, Drawing("cost", partial(cost, run.rows))
 
 
-def _source(
-    folder: Path, record: dict[str, Any], name: str, file: str, seed: int = 0
-) -> Path | None:
-    """A file of a run of a row, where its settings are those of the row today."""
+def _of_today(record: Record, name: str) -> list[FinishedRun]:
+    """The runs of a row whose settings are those of the row today."""
     (row,) = select(name)
-    path = folder / f"{name}-seed{seed}" / file
-    of_today = (
-        run["digest"] == digest(row, record["budget"], seed)
-        for run in record["runs"].values()
-        if (run["row"], run["seed"]) == (name, seed)
-    )
-    return path if path.exists() and any(of_today) else None
+    runs = (run for run in record.runs.values() if run.row == name)
+    return [run for run in runs if run.digest == digest(row, record.budget, run.seed)]
+
+
+def _source(record: Record, name: str, file: str, seed: int = 0) -> Path | None:
+    """A file of a run of a row, where its settings are those of the row today."""
+    path = record.path.parent / f"{name}-seed{seed}" / file
+    there = path.exists() and any(run.seed == seed for run in _of_today(record, name))
+    return path if there else None
 
 
 def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Iterator[Drawing]:
@@ -135,15 +130,15 @@ def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Ite
     )
 
 
-def _of_measure(folder: Path, record: dict[str, Any]) -> Iterator[tuple[Path, Drawing]]:
-    for run in record["runs"].values():
-        if run["row"] != MEASURED:
+def _of_measure(record: Record) -> Iterator[tuple[Path, Drawing]]:
+    for run in _of_today(record, MEASURED):
+        source = _source(record, MEASURED, "metrics.csv", run.seed)
+        if not isinstance(run, ImagesRun) or source is None:
             continue
-        source = _source(folder, record, MEASURED, "metrics.csv", run["seed"])
-        if source is not None and (series := _courses(source, run["measure"])):
+        if series := _courses(source, run.measure or {}):
             from experiments.figures import curves
 
-            name = f"rotated-gated-measure-seed{run['seed']}"
+            name = f"rotated-gated-measure-seed{run.seed}"
             yield source, Drawing(name, partial(curves, series, "step", "measure", ylim=(0, 1)))
 
 
@@ -156,7 +151,7 @@ def _courses(source: Path, names: Iterable[str]) -> dict[str, Curve]:
     return {name: (steps, [float(row[name]) for row in rows], still) for name in noted}
 
 
-def _of_few_images(record: dict[str, Any]) -> Iterator[Drawing]:
+def _of_few_images(record: Record) -> Iterator[Drawing]:
     series = few_images(record)
     if series:
         from experiments.figures import curves
@@ -165,21 +160,20 @@ def _of_few_images(record: dict[str, Any]) -> Iterator[Drawing]:
         yield Drawing("few-images", lambda: curves(series, *labels, log=True))
 
 
-def few_images(record: dict[str, Any]) -> dict[str, Curve]:
+def few_images(record: Record) -> dict[str, Curve]:
     """Numbers of images, mean accuracies and spreads, of models with two numbers at least.
 
     Runs whose settings are not those of their row's file are left out.
     """
-    rows = {row.name: row for row in select("ablations") if row.name.startswith(FEW_IMAGES)}
     found: dict[str, dict[int, dict[int, float]]] = {}
-    for run in record["runs"].values():
-        row, seed = rows.get(run["row"]), run["seed"]
-        if row is None or digest(row, record["budget"], seed) != run["digest"]:
-            continue
-        model, _ = row.title.rsplit(", ", 1)
-        (accuracy,) = run["test_accuracy"].values()
-        by_number = found.setdefault(model, {}).setdefault(row.config["images"]["limit"], {})
-        by_number[seed] = 100 * accuracy
+    for row in select("ablations"):
+        model, _, _ = row.title.rpartition(", ")
+        for run in _of_today(record, row.name) if row.name.startswith(FEW_IMAGES) else ():
+            if isinstance(run, ImagesRun):
+                (accuracy,) = run.test_accuracy.values()
+                by_number = found.setdefault(model, {})
+                by_seed = by_number.setdefault(row.config["images"]["limit"], {})
+                by_seed[run.seed] = 100 * accuracy
     series: dict[str, Curve] = {}
     for model, by_number in found.items():
         samples = [Sample(by_number[number]) for number in sorted(by_number)]

@@ -1,12 +1,12 @@
 """What a person at a terminal sees of a study."""
 
-from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
 from experiments.catalogue import STUDIES
+from experiments.finished import FinishedRun, ImagesRun, ToyRun
 from experiments.runner import Failure, Observer, Outcome, Progress, Settings
 
 __all__ = ["Narrator", "print_studies"]
@@ -28,7 +28,7 @@ class Narrator(Observer):
 
     def ended(self, progress: Progress) -> None:
         left = "" if progress.left is None else f", about {duration(progress.left)} left"
-        numbers = _numbers(progress.result)
+        numbers = _numbers(progress.run)
         self.console.print(
             f"end    {escape(progress.job.key)}: {numbers}"
             f"[dim]  {progress.done} of {progress.total}{left}[/]"
@@ -51,12 +51,11 @@ class Narrator(Observer):
         self.console.print(f"{escape(str(outcome.page))}", soft_wrap=True)
 
 
-def _numbers(result: Mapping[str, Any]) -> str:
-    accuracy = result.get("test_accuracy")
-    if isinstance(accuracy, Mapping):
-        return ", ".join(f"{name} {value:.2%}" for name, value in accuracy.items())
-    if accuracy is not None:
-        return f"accuracy {accuracy:.1%}, {result['exact']:.0%} of the elements exact"
+def _numbers(run: FinishedRun | None) -> str:
+    if isinstance(run, ImagesRun):
+        return ", ".join(f"{name} {value:.2%}" for name, value in run.test_accuracy.items())
+    if isinstance(run, ToyRun):
+        return f"accuracy {run.test_accuracy:.1%}, {run.exact:.0%} of the elements exact"
     return "measured"
 
 
@@ -72,10 +71,14 @@ def duration(seconds: float) -> str:
 
 
 def print_studies() -> None:
-    """Name every study with its rows."""
+    """Name every study with its rows, and the scripts that study the method."""
     console = Console(highlight=False)
     for study in STUDIES.values():
         console.print(f"[bold]{study.name}[/]  {escape(study.title)}")
         for row in study.rows:
             tier = "" if row.tier == "A" else f"  [dim]tier {row.tier}[/]"
             console.print(f"    {escape(row.name)}  [dim]{escape(row.title)}[/]{tier}")
+    for script in sorted(Path(__file__).parent.glob("studies/[a-z]*.py")):
+        docstring, *_ = script.read_text(encoding="utf-8").split("\n")
+        name = f"python -m experiments.studies.{script.stem}"
+        console.print(f"[bold]{name}[/]  {escape(docstring.strip(chr(34)))}", soft_wrap=True)

@@ -10,9 +10,9 @@ from safetensors.torch import save
 from torch import nn
 
 from experiments.finding import closed, find, once
-from experiments.networks import network
+from experiments.image_settings import ImageRun
 from experiments.protocol import protocol
-from experiments.settings import ImageRun
+from experiments.published_networks import network
 from symshare import groups
 from symshare.analysis import align, sharpness, stack_metrics
 from symshare.data import Splits, Transform
