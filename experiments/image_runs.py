@@ -55,18 +55,18 @@ def run_images(
         network has learned stacks, their metrics beside the elements that make the data.
     """
     seen = protocol(config.images, root, config.seed)
-    action, searched = elements(config, seen.splits, seen.law, findings)
+    action, searched = elements(config, seen.splits, seen.transform, findings)
     start = time.perf_counter()
     net = build(config, action, seen.splits)
     measure = partial(measure_by_element, net, action)
     trained = train(
         net,
         seen.training,
-        seen.law,
+        seen.transform,
         config.optim,
         config.seed,
         validation=seen.held_out,
-        validation_law=seen.held_out_law,
+        validation_law=seen.held_out_transform,
         out=folder,
         watch=measure,
     )
@@ -77,8 +77,8 @@ def run_images(
     return {
         **trained.validation(),
         "test_accuracy": {
-            name: trained.test(seen.splits.test, law)["test_accuracy"]
-            for name, law in seen.tests.items()
+            name: trained.test(seen.splits.test, transform)["test_accuracy"]
+            for name, transform in seen.tests.items()
         },
         "elements": stacks[0].group_size,
         "dictionary": list(action.names),
@@ -91,7 +91,7 @@ def run_images(
 
 
 def elements(
-    config: ImageRun, splits: Splits, law: Transform, findings: Path | None
+    config: ImageRun, splits: Splits, transform: Transform, findings: Path | None
 ) -> tuple[Action, float]:
     """Elements or dictionary of a run's network, and the seconds that it took to find them.
 
@@ -101,7 +101,7 @@ def elements(
     if chosen.group != "found":
         return dictionary(chosen), 0.0
     seed, steps = config.seed, config.optim.steps
-    finding = once(findings, config, lambda: find(splits, law, seed, steps))
+    finding = once(findings, config, lambda: find(splits, transform, seed, steps))
     names = finding.found or (finding.partial if chosen.kind == "gated" else ())
     return closed(names), finding.seconds
 
@@ -113,7 +113,7 @@ def build(config: ImageRun, action: Action, splits: Splits) -> GroupNetwork:
         return network(config.network, action, splits.train)
 
 
-def _recovery(stacks: list[Representation], law: str) -> dict[str, Any]:
+def _recovery(stacks: list[Representation], transform: str) -> dict[str, Any]:
     """Metrics of the lifting stack, and of every hidden one that may be formed.
 
     They are beside the elements that make the data what it is, if these are known: the elements
@@ -123,7 +123,7 @@ def _recovery(stacks: list[Representation], law: str) -> dict[str, Any]:
         lifting, *hidden = (stack() for stack in stacks)
     if stacks[0].membership == "free" or lifting.shape[0] > HIDDEN_ELEMENTS:
         return {}
-    known = KNOWN.get(law)
+    known = KNOWN.get(transform)
     if known is None:
         return {"beside": [], "layers": [sharpness(R) for R in (lifting, *hidden)]}
     side = round(lifting.shape[-1] ** 0.5)

@@ -93,7 +93,7 @@ class ImageRun:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ImageRun":
-        """From nested plain values.
+        """From nested values of YAML.
 
         Raises:
             ValueError: for settings that are unknown or have no such value.

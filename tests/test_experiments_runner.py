@@ -213,17 +213,17 @@ def test_runs_on_images_end_with_numbers_and_stacks(tmp_path, images):
 
 
 @pytest.mark.parametrize(
-    ("law", "known", "hits"),
+    ("transform", "known", "hits"),
     [
         ("rotate:360", ["id", "rot90", "rot180", "rot270"], [1]),
         ("flip", ["id", "flipW"], [2, 2]),
         ("scale:0.3-1", [], [None, None]),
     ],
 )
-def test_stacks_are_compared_with_what_makes_the_data(law, known, hits):
+def test_stacks_are_compared_with_what_makes_the_data(transform, known, hits):
     flips = groups.flips("W")
     stacks = [Fixed(flips.lift(3)), Fixed(flips.regular(3))]
-    found = _recovery(stacks, law)
+    found = _recovery(stacks, transform)
     assert found["beside"] == known
     assert [layer.get("exact_hits") for layer in found["layers"]] == hits
 
