@@ -12,11 +12,11 @@ from symshare.files import damaged, read_json, write_atomically
 __all__ = [
     "RESULTS",
     "SCHEMA",
-    "CostRun",
+    "FinishedCost",
+    "FinishedImages",
     "FinishedRun",
-    "ImagesRun",
+    "FinishedToy",
     "Record",
-    "ToyRun",
     "read_run",
 ]
 
@@ -66,7 +66,7 @@ class FinishedRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesRun(FinishedRun):
+class FinishedImages(FinishedRun):
     """A network that was trained on images.
 
     Attributes:
@@ -91,7 +91,7 @@ class ImagesRun(FinishedRun):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToyRun(FinishedRun):
+class FinishedToy(FinishedRun):
     """A toy problem; `experiments.toys.running.run_toy` tells what its numbers mean."""
 
     test_accuracy: float
@@ -103,7 +103,7 @@ class ToyRun(FinishedRun):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CostRun(FinishedRun):
+class FinishedCost(FinishedRun):
     """What a layer costs.
 
     Attributes:
@@ -119,7 +119,11 @@ def read_run(content: Mapping[str, Any]) -> FinishedRun:
     Raises:
         KeyError: where values are missing.
     """
-    kind = CostRun if "rows" in content else ToyRun if "exact" in content else ImagesRun
+    kind: type[FinishedRun] = FinishedImages
+    if "rows" in content:
+        kind = FinishedCost
+    elif "exact" in content:
+        kind = FinishedToy
     return kind.from_dict(dict(content))
 
 

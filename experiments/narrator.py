@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from experiments.catalogue import STUDIES
-from experiments.finished import FinishedRun, ImagesRun, ToyRun
+from experiments.finished import FinishedImages, FinishedRun, FinishedToy
 from experiments.runner import Failure, Observer, Outcome, Progress, Settings
 
 __all__ = ["Narrator", "print_studies"]
@@ -52,9 +52,9 @@ class Narrator(Observer):
 
 
 def _numbers(run: FinishedRun | None) -> str:
-    if isinstance(run, ImagesRun):
+    if isinstance(run, FinishedImages):
         return ", ".join(f"{name} {value:.2%}" for name, value in run.test_accuracy.items())
-    if isinstance(run, ToyRun):
+    if isinstance(run, FinishedToy):
         return f"accuracy {run.test_accuracy:.1%}, {run.exact:.0%} of the elements exact"
     return "measured"
 

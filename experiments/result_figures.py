@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from experiments.catalogue import select
-from experiments.finished import CostRun, FinishedRun, ImagesRun, Record
+from experiments.finished import FinishedCost, FinishedImages, FinishedRun, Record
 from experiments.jobs import digest
 from experiments.result_page import Sample
 from experiments.runner import PictureFormat
@@ -79,7 +79,7 @@ def _drawings(record: Record) -> Iterator[tuple[Path, Drawing]]:
     yield from _of_measure(record)
     yield from ((record.path, figure) for figure in _of_few_images(record))
     for run in _of_today(record, "cost/layer"):
-        if isinstance(run, CostRun):
+        if isinstance(run, FinishedCost):
             from experiments.figures import cost
 
             yield record.path, Drawing("cost", partial(cost, run.rows))
@@ -133,7 +133,7 @@ def _of_network(name: str, tensors: dict[str, Tensor], _: dict[str, str]) -> Ite
 def _of_measure(record: Record) -> Iterator[tuple[Path, Drawing]]:
     for run in _of_today(record, MEASURED):
         source = _source(record, MEASURED, "metrics.csv", run.seed)
-        if not isinstance(run, ImagesRun) or source is None:
+        if not isinstance(run, FinishedImages) or source is None:
             continue
         if series := _courses(source, run.measure or {}):
             from experiments.figures import curves
@@ -169,7 +169,7 @@ def few_images(record: Record) -> dict[str, Curve]:
     for row in select("ablations"):
         model, _, _ = row.title.rpartition(", ")
         for run in _of_today(record, row.name) if row.name.startswith(FEW_IMAGES) else ():
-            if isinstance(run, ImagesRun):
+            if isinstance(run, FinishedImages):
                 (accuracy,) = run.test_accuracy.values()
                 by_number = found.setdefault(model, {})
                 by_seed = by_number.setdefault(row.config["images"]["limit"], {})

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.catalogue import STUDIES, Row, Study, Task
-from experiments.finished import CostRun, FinishedRun, ImagesRun, Record, ToyRun
+from experiments.finished import FinishedCost, FinishedImages, FinishedRun, FinishedToy, Record
 from experiments.jobs import BUDGETS, Budget, BudgetName, digest, own_job
 
 __all__ = ["Sample", "indistinct", "page"]
 
-ImagesRuns = Mapping[str, list[ImagesRun]]
-"""By the name of their row."""
+FinishedByRow = Mapping[str, list[FinishedImages]]
+"""Runs on images by the name of their row."""
 
 LEVEL = 0.95
 """Of the interval that tells two means apart, as is usual."""
@@ -192,9 +192,9 @@ def _own(
 
 def _test_accuracy(run: FinishedRun) -> str:
     """In percent; nothing where only time was measured."""
-    if isinstance(run, ImagesRun):
+    if isinstance(run, FinishedImages):
         return ", ".join(f"{test} {100 * value:.2f}" for test, value in run.test_accuracy.items())
-    return f"{100 * run.test_accuracy:.2f}" if isinstance(run, ToyRun) else ""
+    return f"{100 * run.test_accuracy:.2f}" if isinstance(run, FinishedToy) else ""
 
 
 def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
@@ -209,7 +209,7 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     return found
 
 
-def _images(rows: Sequence[Row], runs: ImagesRuns) -> str:
+def _images(rows: Sequence[Row], runs: FinishedByRow) -> str:
     """Tables of rows on images, one for each kind of training images and set of tests."""
     tables: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -226,7 +226,7 @@ def _images(rows: Sequence[Row], runs: ImagesRuns) -> str:
     return "\n\n".join(parts)
 
 
-def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: ImagesRuns) -> str:
+def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: FinishedByRow) -> str:
     head = ["sharing scheme", "elements", "free parameters"]
     for test in tests:
         head += [test, "paper"]
@@ -259,12 +259,12 @@ def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: ImagesRuns) -> 
     return f"{text}\n\n{_recovery(learned, runs)}" if learned else text
 
 
-def _several(found: list[ImagesRun]) -> list[ImagesRun]:
+def _several(found: list[FinishedImages]) -> list[FinishedImages]:
     """Those whose network has more than the identity."""
     return [run for run in found if run.elements > 1]
 
 
-def _measures(found: list[ImagesRun]) -> str:
+def _measures(found: list[FinishedImages]) -> str:
     """The measure of each run, the elements of each in their order."""
     measures = [run.measure for run in _several(found) if run.measure]
     return "; ".join(
@@ -272,11 +272,11 @@ def _measures(found: list[ImagesRun]) -> str:
     )
 
 
-def _elements(found: list[ImagesRun]) -> str:
+def _elements(found: list[FinishedImages]) -> str:
     return "; ".join(dict.fromkeys(_element_names(r) for r in found))
 
 
-def _element_names(run: ImagesRun) -> str:
+def _element_names(run: FinishedImages) -> str:
     count, names = run.elements, run.dictionary
     if len(names) < 2:
         return str(count)
@@ -284,7 +284,7 @@ def _element_names(run: ImagesRun) -> str:
     return f"{count}{slots} ({', '.join(names)})"
 
 
-def _parameters(found: list[ImagesRun]) -> str:
+def _parameters(found: list[FinishedImages]) -> str:
     counts = dict.fromkeys(
         f"{r.parameters:,}"
         + (f" + {r.representation_parameters:,}" if r.representation_parameters else "")
@@ -307,7 +307,7 @@ def _paper(row: Row, test: str) -> str:
     return " ± ".join(str(number) for number in numbers)
 
 
-def _recovery(rows: Sequence[Row], runs: ImagesRuns) -> str:
+def _recovery(rows: Sequence[Row], runs: FinishedByRow) -> str:
     """Metrics of learned stacks: lifting layer, then the mean of the hidden ones.
 
     They are beside the elements that make the data. Those of stacks that are not doubly
@@ -369,13 +369,13 @@ def _mean(metrics: Iterable[dict[str, Any]], name: str) -> str:
     return f"{sum(values) / len(values):.2f}" if values else "some are uniform"
 
 
-def _toys(rows: Sequence[Row], runs: Mapping[str, list[ToyRun]]) -> str:
+def _toys(rows: Sequence[Row], runs: Mapping[str, list[FinishedToy]]) -> str:
     head = ["problem", "accuracy", "exact elements", "sharpness", "explained share", "n", "s"]
     lines = []
     for row in rows:
         found = runs[row.name]
 
-        def over_seeds(key: str, found: list[ToyRun] = found) -> str:
+        def over_seeds(key: str, found: list[FinishedToy] = found) -> str:
             return str(Sample({r.seed: 100 * getattr(r, key) for r in found}))
 
         exact = f"{over_seeds('exact')} (least {100 * min(r.exact for r in found):.0f})"
@@ -396,7 +396,7 @@ TOYS = (
 )
 
 
-def _support(row: Row, found: list[ToyRun]) -> str:
+def _support(row: Row, found: list[FinishedToy]) -> str:
     """Whether the stacks of a partial problem tell which elements the data holds."""
     support = {run.seed: run.support for run in found if run.support}
     if not support:
@@ -410,7 +410,7 @@ def _support(row: Row, found: list[ToyRun]) -> str:
     return f"Which elements the data holds, {row.title}, in percent: {', '.join(scores)}."
 
 
-def _cost(rows: Sequence[Row], runs: Mapping[str, list[CostRun]]) -> str:
+def _cost(rows: Sequence[Row], runs: Mapping[str, list[FinishedCost]]) -> str:
     lines = []
     for run in runs[rows[0].name]:
         for measured in run.rows:
