@@ -1,9 +1,10 @@
-"""The command `python -m experiments`. Everything heavy is imported when it runs, not before."""
+"""The command `python -m experiments`; torch is imported by the runs, not by the command."""
 
 import sys
 
-from experiments.budgets import BudgetName
-from experiments.settings import PictureFormat, StudyData, Tier
+from experiments.catalogue import Tier
+from experiments.jobs import BudgetName
+from experiments.runner import PictureFormat, Settings, StudyData, run_studies
 from symshare.cli import resumable, run_commands
 
 
@@ -33,7 +34,7 @@ def experiments_command(
 
     Args:
         what: all, a study, a row of one, or the path of a row's YAML file.
-        list: name the studies and their rows, and run nothing.
+        list: name the studies with their rows and the scripts beside them, and run nothing.
         budget: smoke (a glance), cpu (a quarter of the width, on two cores), paper (full size).
         seeds: runs of each row; by default as many as the budget has.
         tiers: A (the paper's rows and ours, one sound protocol), B (the published protocol),
@@ -44,15 +45,13 @@ def experiments_command(
         format: of the figures: svg, pdf or png.
         out: folder for runs, results.json, results.md and figures, below the budget's name.
     """
-    from experiments.terminal import Narrator, print_studies
+    from experiments.narrator import Narrator, print_studies
 
     if list:
         print_studies()
         return
     if what is None:
         raise ValueError("say what, for example all or table1; --list names everything")
-    from experiments.runner import Settings, run_studies
-
     settings = Settings(budget, seeds, tiers, processes, change, data.root, out, format)
     with resumable():
         outcome = run_studies(what, settings, Narrator())

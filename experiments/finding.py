@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.settings import ImageRun
+from experiments.image_settings import ImageRun
 from symshare import __version__, groups
 from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS
@@ -40,20 +40,20 @@ class Finding:
     seconds: float
 
 
-def find(splits: Splits, law: Transform, seed: int, steps: int) -> Finding:
+def find(splits: Splits, transform: Transform, seed: int, steps: int) -> Finding:
     """Propose and judge as `symshare discover` does, on training and validation images.
 
     Args:
         splits: where to look; the test part is not read.
-        law: transformation of the training images.
+        transform: of the training images.
         seed: of the search.
         steps: most optimiser steps of each network of the held-out test.
     """
     start = time.perf_counter()
     pool = judge_pool(splits, BUDGET, seed)
-    candidates = candidates_of(pool, law, seed)
+    candidates = candidates_of(pool, transform, seed)
     action = candidates.action()
-    evidence = evidence_on(action, pool, law, min(BUDGET.judge_steps, steps), seed)
+    evidence = evidence_on(action, pool, transform, min(BUDGET.judge_steps, steps), seed)
     verdict = decide(evidence, action, candidates.residuals)
     return Finding(
         kernel_elements(candidates, verdict.found or verdict.approximate),

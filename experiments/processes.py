@@ -1,9 +1,11 @@
-"""A run in a process of its own."""
+"""A run in a process of its own: `RunProcess` starts it, `work` is what it does."""
 
 import json
 import multiprocessing
+import os
 import shutil
 import signal
+import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
@@ -11,11 +13,19 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from experiments.catalogue import Task
+from experiments.image_settings import ImageRun
 from experiments.jobs import Job
-from experiments.worker import JOB, LOG, PRELOAD, RESULT, work
+from experiments.toys.setup import ToyConfig
+from symshare import __version__
 from symshare.files import read_json, write_atomically
 
-__all__ = ["RunProcess", "finished"]
+__all__ = ["LOG", "RESULT", "RunProcess", "result_in", "work"]
+
+JOB, RESULT, LOG = "job.json", "result.json", "log.txt"
+
+PRELOAD = ["benchmarks.layer", "experiments.image_runs", "experiments.toys.running"]
+"""What takes seconds to import, for all processes once."""
 
 
 @dataclass
@@ -71,7 +81,7 @@ class RunProcess:
 
     def result(self) -> dict[str, Any] | None:
         """What an ended run found; None if it failed."""
-        return finished(self.folder, self.job) if self.process.exitcode == 0 else None
+        return result_in(self.folder, self.job) if self.process.exitcode == 0 else None
 
     def last_line(self) -> str:
         """What a failed run printed last, or how it ended."""
@@ -87,7 +97,7 @@ class RunProcess:
         self.process.join()
 
 
-def finished(folder: Path, job: Job) -> dict[str, Any] | None:
+def result_in(folder: Path, job: Job) -> dict[str, Any] | None:
     """Result of a job in its folder; None where there is none, or one of other settings."""
     return _read(folder / RESULT, job.digest)
 
@@ -138,3 +148,77 @@ def _root(root: str | None, job: Job) -> str | None:
         return None
     inside = Path(root) / asdict(job.config)["images"]["source"]
     return str((inside if inside.is_dir() else Path(root)).resolve())
+
+
+def work(folder: Path) -> None:
+    """Run what `job.json` of a folder says and write `result.json` there; the target of a process.
+
+    The process leads a group of its own, prints into `log.txt`, and ends with the one that
+    started it, however that ends.
+    """
+    if hasattr(os, "setsid"):
+        os.setsid()
+    log = os.open(folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, sys.stdout.fileno())
+    os.dup2(log, sys.stderr.fileno())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    job = read_json(folder / JOB, "task", "config", "root", "threads", "digest")
+    result = _run(job["task"], job["config"], folder, job["root"], job["threads"])
+    content: dict[str, Any] = {"digest": job["digest"], **result}
+    write_atomically(folder / RESULT, json.dumps(content, indent=1, allow_nan=False).encode())
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _run(
+    task: Task, config: dict[str, Any], folder: Path, root: str | None, threads: int
+) -> dict[str, Any]:
+    """Run a row and say where."""
+    import torch
+
+    from benchmarks.recording import device_name
+    from benchmarks.threads import limited
+
+    where = config["device"] if task == "cost" else "cpu"
+    if task == "images" and torch.cuda.is_available():
+        where = "cuda"
+    with limited(threads):
+        result = _RUN_OF[task](config, folder, None if root is None else Path(root))
+    return {
+        **result,
+        "device": device_name(torch.device(where)),
+        "threads": threads,
+        "torch": torch.__version__,
+        "symshare": __version__,
+    }
+
+
+def _images(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
+    from experiments.image_runs import run_images
+
+    findings = folder.parents[1] / "found"
+    return run_images(ImageRun.from_dict(config), folder, root, findings)
+
+
+def _toy(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
+    from experiments.toys.running import run_toy
+
+    measure = config["measure"]
+    settings = config | {"measure": None if measure is None else tuple(measure)}
+    return run_toy(ToyConfig(**settings), folder)
+
+
+def _cost(config: dict[str, Any], folder: Path, root: Path | None) -> dict[str, Any]:
+    from benchmarks.layer import rows
+    from benchmarks.options import LayerConfig
+
+    *measured, summary = rows(LayerConfig(**config))
+    return {"rows": measured, **summary}
+
+
+_RUN_OF = {"images": _images, "toy": _toy, "cost": _cost}

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Generator, Tensor
 
-from experiments.settings import ImagesConfig
+from experiments.image_settings import ImagesConfig
 from symshare.data import (
     TEST_SEED,
     LabelledImages,
@@ -32,18 +32,18 @@ class Protocol:
 
     Attributes:
         splits: the three parts; where training images are transformed once, they are already.
-        law: transformation of training images, drawn anew in every step.
+        transform: of training images, drawn anew in every step.
         training: images to train on.
         held_out: images that are read at every evaluation.
-        held_out_law: their transformation, drawn once.
+        held_out_transform: theirs, drawn once.
         tests: transformations of test images by the name of a column, each drawn once.
     """
 
     splits: Splits
-    law: Transform
+    transform: Transform
     training: LabelledImages
     held_out: LabelledImages
-    held_out_law: Transform
+    held_out_transform: Transform
     tests: dict[str, Transform]
 
 
@@ -58,14 +58,14 @@ def protocol(config: ImagesConfig, root: Path | None, seed: int) -> Protocol:
     Raises:
         ValueError: for names that are not known, or where there are too few images.
     """
-    tests = {name: noisy(transform(law), config.noise) for name, law in config.test.items()}
-    law = transform(config.train)  # a wrong name should not wait for the data
-    splits = _splits(config, law, root, seed)
+    tests = {test: noisy(transform(name), config.noise) for test, name in config.test.items()}
+    chosen = transform(config.train)  # a wrong name should not wait for the data
+    splits = _splits(config, chosen, root, seed)
     if config.test_limit is not None:
         some = torch.arange(min(config.test_limit, len(splits.test)))
         splits = replace(splits, test=splits.test.subset(some))
     as_it_is = transform("none")
-    seen = as_it_is if config.frozen else law
+    seen = as_it_is if config.frozen else chosen
     if config.holdout == "validation":
         return Protocol(splits, seen, splits.train, splits.validation, seen, tests)
     training = splits.train.joined(splits.validation)
@@ -73,28 +73,28 @@ def protocol(config: ImagesConfig, root: Path | None, seed: int) -> Protocol:
     return Protocol(splits, seen, training, held_out, as_it_is, tests)
 
 
-def noisy(law: Transform, noise: float) -> Transform:
+def noisy(transform: Transform, noise: float) -> Transform:
     """A transformation with Gaussian noise on every pixel after it.
 
     Args:
-        law: the transformation.
+        transform: comes first.
         noise: standard deviation, in units of the pixels.
 
     >>> noisy(transform("flip"), 0.01).name
     'flip + N(0, 0.01^2)'
     """
     if not noise:
-        return law
+        return transform
 
     def apply(images: Tensor, generator: Generator) -> Tensor:
-        moved = law(images, generator)
+        moved = transform(images, generator)
         drawn = torch.randn(moved.shape, generator=generator, device=generator.device)
         return moved + noise * drawn.to(moved)
 
-    return Transform(f"{law.name} + N(0, {noise:g}^2)", False, apply)
+    return Transform(f"{transform.name} + N(0, {noise:g}^2)", False, apply)
 
 
-def _splits(config: ImagesConfig, law: Transform, root: Path | None, seed: int) -> Splits:
+def _splits(config: ImagesConfig, transform: Transform, root: Path | None, seed: int) -> Splits:
     if config.parts == "official" and not config.frozen:
         return load(config.source, root=root, seed=seed, limit=config.limit)
     # One order of the images for all seeds, so that each is always in the same part and turned by
@@ -104,7 +104,7 @@ def _splits(config: ImagesConfig, law: Transform, root: Path | None, seed: int) 
     if config.parts == "rotated-mnist":
         pool, test = _redrawn(pool.joined(test), config.source)
     if config.frozen:
-        pool = freeze(pool, law, _FROZEN_SEED)
+        pool = freeze(pool, transform, _FROZEN_SEED)
     return split(pool, test, name=config.source, seed=seed, limit=config.limit)
 
 

@@ -4,25 +4,44 @@ import os
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from experiments.budgets import BudgetName
-from experiments.drawing import draw
-from experiments.jobs import Job, jobs
-from experiments.page import page as render
-from experiments.processes import RunProcess, finished
-from experiments.record import RESULTS, Record
-from experiments.rows import select
-from experiments.settings import PictureFormat, Tier
-from experiments.worker import LOG
+from experiments.catalogue import Tier, select
+from experiments.finished import RESULTS, FinishedRun, Record
+from experiments.jobs import BudgetName, Job, jobs
+from experiments.processes import LOG, RunProcess, result_in
+from experiments.result_page import page as render
 from symshare.files import write_atomically
 
-__all__ = ["Failure", "Observer", "Outcome", "Progress", "Settings", "run_studies"]
+__all__ = [
+    "Failure",
+    "Observer",
+    "Outcome",
+    "PictureFormat",
+    "Progress",
+    "Settings",
+    "StudyData",
+    "run_studies",
+]
+
+PictureFormat = Literal["svg", "pdf", "png"]
 
 POLL = 0.1
 """Seconds between looks at the processes."""
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """Where the images lie.
+
+    Attributes:
+        root: folder of the files of MNIST and CIFAR-10, or one with folders mnist and cifar10;
+            by default the Hugging Face Hub.
+    """
+
+    root: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,14 +105,14 @@ class Progress:
         done: runs with a result.
         total: all runs.
         left: estimated time to the end [s]; None while nothing is known.
-        result: of a run that has ended.
+        run: one that has ended.
     """
 
     job: Job
     done: int
     total: int
     left: float | None = None
-    result: dict[str, Any] = field(default_factory=dict)
+    run: FinishedRun | None = None
 
 
 @dataclass(frozen=True)
@@ -153,7 +172,7 @@ def run_studies(what: str, settings: Settings, observer: Observer | None = None)
     with _alone(folder):
         record = Record.read(folder / RESULTS, settings.budget)
         for job in every:
-            found = finished(folder / job.key, job)
+            found = result_in(folder / job.key, job)
             if found is not None and not record.has(job):
                 record.add(job, found)
         waiting = [job for job in every if not record.has(job)]
@@ -163,8 +182,12 @@ def run_studies(what: str, settings: Settings, observer: Observer | None = None)
             failures, ran = _run_all(waiting, len(every), record, settings, observer)
         finally:
             record.write()
-            write_atomically(page, render(record.content()).encode())
-        figures = draw(folder, settings.form) if what in ("all", "figures") else ()
+            write_atomically(page, render(record).encode())
+        figures = []
+        if what in ("all", "figures"):
+            from experiments.result_figures import draw  # imports torch
+
+            figures = draw(record, settings.form)
     outcome = Outcome(record.path, page, tuple(figures), tuple(failures), ran)
     observer.finished(outcome)
     return outcome
@@ -202,13 +225,13 @@ def _run_all(
                     failures.append(failure)
                     observer.failed(failure)
                     continue
-                record.add(process.job, result)
+                run = record.add(process.job, result)
                 record.write()
                 ran += 1
                 spent.append(time.monotonic() - process.started)
                 left = sum(spent) / len(spent) * (len(queue) + len(running) / 2) / processes
                 done = total - len(queue) - len(running) - len(failures)
-                observer.ended(Progress(process.job, done, total, left, result))
+                observer.ended(Progress(process.job, done, total, left, run))
     finally:
         for process in running.values():
             process.kill()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.catalogue import select
 from experiments.jobs import settings
-from experiments.rows import select
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

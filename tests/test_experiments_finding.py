@@ -2,10 +2,10 @@
 
 import pytest
 
-from experiments import images
+from experiments import image_runs
 from experiments.finding import Finding, closed, find, once
-from experiments.images import elements
-from experiments.settings import ImageRun
+from experiments.image_runs import elements
+from experiments.image_settings import ImageRun
 from symshare.data import load, transform
 
 
@@ -46,11 +46,11 @@ def searches(monkeypatch):
     """Every search, with an element that holds in part."""
     calls = []
 
-    def search(splits, law, seed, steps):
-        calls.append((law.name, seed))
+    def search(splits, transform, seed, steps):
+        calls.append((transform.name, seed))
         return Finding((), ("rot180",), 12.5)
 
-    monkeypatch.setattr(images, "find", search)
+    monkeypatch.setattr(image_runs, "find", search)
     return calls
 
 
@@ -66,8 +66,8 @@ def test_what_holds_in_part_is_for_gates(digits, searches, kind, group):
 
 def test_rows_with_the_same_images_share_a_search(digits, searches, tmp_path):
     def search(**options):
-        law = transform(options.get("train", "none"))
-        return elements(run(**{"kind": "gated", **options}), digits, law, tmp_path / "found")
+        chosen = transform(options.get("train", "none"))
+        return elements(run(**{"kind": "gated", **options}), digits, chosen, tmp_path / "found")
 
     first = search()
     again = search(kind="kronecker", test="half"), search()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from experiments import images as runs
+from experiments import image_runs as runs
 from experiments import protocol as module
+from experiments.image_settings import ImageRun, ImagesConfig
 from experiments.protocol import noisy, protocol
-from experiments.settings import ImageRun, ImagesConfig
 from symshare.data import TEST_SEED, LabelledImages, freeze, stream, transform
 from symshare.train import loop
 
@@ -39,8 +39,8 @@ def test_by_default_the_validation_part_is_held_out(source):
     parts = seen(source)
     assert parts.training is parts.splits.train
     assert parts.held_out is parts.splits.validation
-    assert parts.law.name == parts.held_out_law.name == "rotate:360"
-    assert {name: law.name for name, law in parts.tests.items()} == TESTS
+    assert parts.transform.name == parts.held_out_transform.name == "rotate:360"
+    assert {name: test.name for name, test in parts.tests.items()} == TESTS
 
 
 def test_the_published_code_trains_on_the_validation_part_and_reads_the_test_part(source):
@@ -51,15 +51,15 @@ def test_the_published_code_trains_on_the_validation_part_and_reads_the_test_par
     # What is read at every evaluation is what is read at the end, turned once.
     expected = freeze(sound.splits.test, published.tests["turned"], TEST_SEED)
     assert torch.equal(published.held_out.images, expected.images)
-    assert published.held_out_law.name == "none"
-    assert published.law.name == "rotate:360"
+    assert published.held_out_transform.name == "none"
+    assert published.transform.name == "rotate:360"
 
 
 def test_noise_is_on_test_images_alone_and_drawn_once(source):
-    plain, noised = seen(source, holdout="test"), seen(source, holdout="test", noise=0.01)
-    assert torch.equal(plain.training.images, noised.training.images)
-    assert torch.equal(plain.splits.test.images, noised.splits.test.images)
-    difference = noised.held_out.images - plain.held_out.images
+    clean, noised = seen(source, holdout="test"), seen(source, holdout="test", noise=0.01)
+    assert torch.equal(clean.training.images, noised.training.images)
+    assert torch.equal(clean.splits.test.images, noised.splits.test.images)
+    difference = noised.held_out.images - clean.held_out.images
     assert difference.std().item() == pytest.approx(0.01, rel=0.05)
     assert abs(difference.mean().item()) < 1e-3
     again = seen(source, seed=1, holdout="test", noise=0.01)
@@ -68,12 +68,12 @@ def test_noise_is_on_test_images_alone_and_drawn_once(source):
 
 def test_noise_keeps_the_kind_of_numbers():
     images = torch.zeros(2, 1, 3, 3, dtype=torch.float64)
-    law = noisy(transform("flip"), 0.5)
-    moved = law(images, torch.Generator().manual_seed(0))
+    noised = noisy(transform("flip"), 0.5)
+    moved = noised(images, torch.Generator().manual_seed(0))
     assert moved.dtype == torch.float64
-    assert not law.exact
-    law = transform("flip")
-    assert noisy(law, 0.0) is law
+    assert not noised.exact
+    flip = transform("flip")
+    assert noisy(flip, 0.0) is flip
 
 
 def by_number(data):
@@ -82,7 +82,7 @@ def by_number(data):
 
 def test_frozen_images_are_turned_once_alike_for_every_seed(source):
     one, other = seen(source, 0, frozen=True), seen(source, 1, frozen=True)
-    assert one.law.name == one.held_out_law.name == "none"
+    assert one.transform.name == one.held_out_transform.name == "none"
     assert numbers(one.training) != numbers(other.training)
     raw = by_number(seen(source).splits.train) | by_number(seen(source).splits.validation)
     first = by_number(one.training) | by_number(one.held_out)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import yaml
 
-from experiments.images import _recovery
+from experiments.image_runs import _recovery
 from experiments.runner import Observer, Settings, run_studies
 from symshare import groups
 from symshare.representations import Fixed
@@ -213,17 +213,17 @@ def test_runs_on_images_end_with_numbers_and_stacks(tmp_path, images):
 
 
 @pytest.mark.parametrize(
-    ("law", "known", "hits"),
+    ("transform", "known", "hits"),
     [
         ("rotate:360", ["id", "rot90", "rot180", "rot270"], [1]),
         ("flip", ["id", "flipW"], [2, 2]),
         ("scale:0.3-1", [], [None, None]),
     ],
 )
-def test_stacks_are_compared_with_what_makes_the_data(law, known, hits):
+def test_stacks_are_compared_with_what_makes_the_data(transform, known, hits):
     flips = groups.flips("W")
     stacks = [Fixed(flips.lift(3)), Fixed(flips.regular(3))]
-    found = _recovery(stacks, law)
+    found = _recovery(stacks, transform)
     assert found["beside"] == known
     assert [layer.get("exact_hits") for layer in found["layers"]] == hits
 
@@ -241,9 +241,8 @@ def call(row, out):
     script.write_text(COMMAND)
     command = [sys.executable, str(script), row, str(out)]
     root = Path(__file__).parents[1]
-    return subprocess.Popen(
-        command, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    )
+    path = os.pathsep.join([str(root / "src"), str(root)])
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path})
 
 
 def wait_for(condition, seconds=600):
@@ -251,14 +250,6 @@ def wait_for(condition, seconds=600):
     while not condition():
         assert time.monotonic() < end, "took too long"
         time.sleep(0.02)
-
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_killed_run_ends_with_the_numbers_of_one_that_was_not(tmp_path, images):
@@ -269,7 +260,9 @@ def test_a_killed_run_ends_with_the_numbers_of_one_that_was_not(tmp_path, images
     process = call(row, out)
     folder = out / f"cpu/{tmp_path.name}/stripes-seed0"
     metrics = folder / "metrics.csv"
-    wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3)
+    ended = process.poll
+    wait_for(lambda: ended() or (metrics.exists() and metrics.read_text().count("\n") >= 3))
+    assert ended() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
     # What it started ends with it; else two processes would write into one folder.
@@ -292,7 +285,9 @@ def test_two_studies_do_not_share_a_folder(tmp_path, images):
     out = tmp_path / "out"
     process = call(row, out)
     try:
-        wait_for(lambda: (out / f"cpu/{tmp_path.name}/stripes-seed0/job.json").exists())
+        started = out / f"cpu/{tmp_path.name}/stripes-seed0/job.json"
+        wait_for(lambda: process.poll() or started.exists())
+        assert process.poll() is None
         with pytest.raises(ValueError, match=r"cpu is in use by another `python -m experiments`"):
             run_studies(row, settings(tmp_path))
     finally:

@@ -4,8 +4,7 @@ import sys
 import pytest
 import torch
 
-from experiments.toys.arrows import arrows
-from experiments.toys.problem import labels, problem, sample
+from experiments.toys.problem import arrows, labels, problem, sample
 from experiments.toys.setup import ToyConfig, toy_config
 from symshare import groups
 from symshare.data import stream

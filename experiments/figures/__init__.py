@@ -1,6 +1,6 @@
 """The figures of a paper, drawn with matplotlib.
 
-Every function takes plain tensors or arrays and returns a `matplotlib.figure.Figure`;
+Every function takes tensors or arrays and returns a `matplotlib.figure.Figure`;
 :func:`save` writes it. The same input gives the same bytes, whatever the user's matplotlib
 settings are.
 """
@@ -11,9 +11,9 @@ from typing import Any
 _HOMES = {
     "bars": ("coefficients",),
     "lines": ("cost", "curves"),
-    "saving": ("save",),
     "scheme": ("method",),
     "stacks": ("kernels", "matrices", "representations", "samples", "shift_twist", "stack"),
+    "style": ("save",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

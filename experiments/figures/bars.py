@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from torch import Tensor
 
 from experiments.figures import style
-from experiments.figures.inputs import Array, arrays, check_names
+from experiments.figures.checks import Array, arrays, check_names
 
 __all__ = ["coefficients"]
 

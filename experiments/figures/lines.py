@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from experiments.figures import style
-from experiments.figures.inputs import Array, arrays
+from experiments.figures.checks import Array, arrays
 
 __all__ = ["cost", "curves"]
 

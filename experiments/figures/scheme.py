@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.figures import style, tiles
-from experiments.figures.inputs import Array, arrays, check_size
+from experiments.figures.checks import Array, arrays, check_size
 
 __all__ = ["method"]
 

@@ -7,7 +7,7 @@ from jaxtyping import Real
 from matplotlib.figure import Figure
 
 from experiments.figures import style, tiles
-from experiments.figures.inputs import Array, arrays, check_names, check_size
+from experiments.figures.checks import Array, arrays, check_names, check_size
 
 __all__ = ["kernels", "matrices", "representations", "samples", "shift_twist", "stack"]
 

@@ -1,8 +1,10 @@
-"""What all figures share: widths, fonts, colours, and settings that do not depend on the user's."""
+"""What all figures share: widths, fonts, colours, how they are saved, whatever the user has set."""
 
+import io
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -12,12 +14,15 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
+from symshare.files import write_atomically
+
 __all__ = [
     "Scale",
     "applied",
     "legend",
     "legend_shape",
     "mass_scale",
+    "save",
     "settled",
     "signal_scale",
     "text_width",
@@ -76,6 +81,13 @@ SETTINGS = {
     "svg.fonttype": "none",
     "svg.hashsalt": "symshare",
     "pdf.fonttype": 42,
+}
+
+# What would make two files of the same figure differ: the date, and the version that drew it.
+METADATA = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": None},
 }
 
 
@@ -157,3 +169,25 @@ def signal_scale(values: np.ndarray, label: str = "") -> Scale:
     limit = float(np.abs(values).max()) or 1.0
     low, ticks = (-limit, (-limit, 0.0, limit)) if (values < 0).any() else (0.0, (0.0, limit))
     return Scale("RdBu_r" if low else "Greys", Normalize(low, limit), ticks, label)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure as `.svg`, `.pdf` or `.png`; the file appears whole or not at all.
+
+    Args:
+        figure: one that this package drew.
+        path: its suffix says the form.
+
+    Raises:
+        ValueError: for other suffixes.
+        OSError: if the folder cannot be written.
+    """
+    form = path.suffix.lower().removeprefix(".")
+    if form not in METADATA:
+        raise ValueError(
+            f"save: expected a file name that ends in .svg, .pdf or .png, got {path.name!r}"
+        )
+    content = io.BytesIO()
+    with applied():
+        figure.savefig(content, format=form, metadata=METADATA[form])
+    write_atomically(path, content.getvalue())

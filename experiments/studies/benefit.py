@@ -28,10 +28,11 @@ MODELS = {
     "gated": (NetworkConfig(kind="gated", group="D4", width=16), 5e-2),
     "sinkhorn": (NetworkConfig(kind="sinkhorn", width=16), 1e-2),
 }
-LAWS = ("quarter", "rotate:360")
+SOURCE = "mnist"
+TRANSFORMS = ("quarter", "rotate:360")
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     """Run what is missing and print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", required=True)
@@ -40,13 +41,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--limits", type=int, nargs="+", default=[12000])
-    parser.add_argument("--laws", nargs="+", default=LAWS, choices=LAWS)
+    parser.add_argument("--transforms", nargs="+", default=TRANSFORMS, choices=TRANSFORMS)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--architecture", default="auto", choices=["auto", "mnist"])
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     rows = []
-    for law in arguments.laws:
+    for transform in arguments.transforms:
         for limit in arguments.limits:
             for name in arguments.models:
                 model, learning_rate = MODELS[name]
@@ -54,27 +55,27 @@ def main() -> None:
                 results = [
                     fit(
                         FitConfig(
-                            DataConfig("mnist", law, arguments.root, limit),
+                            DataConfig(SOURCE, transform, arguments.root, limit),
                             model,
                             OptimConfig(steps=arguments.steps, representation_lr=learning_rate),
                             seed,
                         ),
-                        arguments.runs / f"{law.replace(':', '')}-{limit}-{name}-seed{seed}",
+                        arguments.runs / f"{transform.replace(':', '')}-{limit}-{name}-seed{seed}",
                     )
                     for seed in range(arguments.seeds)
                 ]
-                rows.append(row(law, limit, name, results, arguments.steps, device))
+                rows.append(row(transform, limit, name, results, arguments.steps, device))
                 print(markdown(rows[-1]), flush=True)
                 write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
 
 
 def row(
-    law: str, limit: int, name: str, results: list[ResultRecord], steps: int, device: str
+    transform: str, limit: int, name: str, results: list[ResultRecord], steps: int, device: str
 ) -> dict:
     """Accuracies of one model over its seeds."""
     values = [result.test_accuracy for result in results]
     return {
-        "transform": law,
+        "transform": transform,
         "images": limit,
         "model": name,
         "mean": statistics.fmean(values),

@@ -34,13 +34,13 @@ FIRST_SEED = 10_000
 """Seeds below were used while the method was being built."""
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     """Run what is missing and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     torch.set_num_threads(arguments.threads)
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     for run in range(len(rows), arguments.runs):
@@ -48,11 +48,11 @@ def main() -> None:
         write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
     for kind in dict.fromkeys(KINDS):
         of_kind = [row for row in rows if row["kind"] == kind]
-        words = Counter(row["verdict"] for row in of_kind)
+        verdicts = Counter(row["verdict"] for row in of_kind)
         named = sum(bool(row["named"]) for row in of_kind)
         # Clopper and Pearson's one-sided bound for no event in n runs on these images.
         bound = f", 95 % upper bound {1 - 0.05 ** (1 / len(of_kind)):.3f}" if not named else ""
-        print(f"{kind}: an element named in {named} of {len(of_kind)} runs{bound}; {dict(words)}")
+        print(f"{kind}: an element named in {named} of {len(of_kind)} runs{bound}; {dict(verdicts)}")
     sys.exit(any(row["named"] for row in rows))
 
 
@@ -61,11 +61,11 @@ def null_row(kind: str, seed: int) -> dict:
     config = DiscoveryConfig("digits", seed=seed)
     pool = sample(judge_pool(load("digits", seed=seed), BUDGETS[config.budget], seed), IMAGES, seed)
     pool = spoil(pool, kind, seed)
-    law = transform("none")
+    as_it_is = transform("none")
     with tempfile.TemporaryDirectory() as folder:
-        candidates, _ = propose_candidates(Path(folder), config, pool, law, None)
+        candidates, _ = propose_candidates(Path(folder), config, pool, as_it_is, None)
         action = candidates.action()
-        evidence, seconds = gather_evidence(Path(folder), config, pool, law, action)
+        evidence, seconds = gather_evidence(Path(folder), config, pool, as_it_is, action)
     verdict = decide(evidence, action, candidates.residuals)
     passing = ("symmetric", "approximate")
     return {

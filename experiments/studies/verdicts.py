@@ -1,4 +1,4 @@
-"""Verdicts on data whose truth is known: nine laws of transformations, several seeds.
+"""Verdicts on data whose truth is known: nine transformations, several seeds.
 
     python -m experiments.studies.verdicts digits --seeds 5 --out docs/studies/digits.json
     python -m experiments.studies.verdicts mnist --root DIR --budget quick --out FILE
@@ -37,7 +37,7 @@ TRUTHS: dict[str, tuple[set[str], str | None, set[str]]] = {
 }
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     """Run the table and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source")
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--budget", default="standard")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     torch.set_num_threads(arguments.threads)
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     done = {(row["transform"], row["seed"]) for row in rows}
@@ -73,11 +73,11 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
     root = None if arguments.root is None else Path(arguments.root)
     splits = load(arguments.source, root=root, seed=seed)
     pool = judge_pool(splits, BUDGETS[config.budget], seed)
-    law = transform(name)
+    chosen = transform(name)
     with tempfile.TemporaryDirectory() as folder:
-        candidates, proposing = propose_candidates(Path(folder), config, pool, law, None)
+        candidates, proposing = propose_candidates(Path(folder), config, pool, chosen, None)
         action = candidates.action()
-        evidence, judging = gather_evidence(Path(folder), config, pool, law, action)
+        evidence, judging = gather_evidence(Path(folder), config, pool, chosen, action)
     verdict = decide(evidence, action, candidates.residuals)
     words, group, found = TRUTHS[name]
     right = verdict.word in words and verdict.group == group and set(verdict.found) == found

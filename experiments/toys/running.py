@@ -45,7 +45,7 @@ def run_toy(config: ToyConfig, folder: Path) -> dict[str, Any]:
             which are c and g; `task`, `size` and `names` are its metadata, the last two as JSON.
 
     Returns:
-        Plain values:
+        By name:
 
         - `task`, `seed`, `steps`, `seconds`;
         - `test_accuracy` on 4096 fresh samples, by the nearest kernel; the class is (c, g)

@@ -1,4 +1,4 @@
-"""What a toy run is, as a plain dataclass: importing it does not import torch."""
+"""What a toy run is: importing this does not import torch."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
