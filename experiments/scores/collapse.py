@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_not_finite, stack_in_float64
+from experiments.scores.inputs import refuse_not_finite, stack_in_float64
 
 
 def coverage(coefficients: Float[Tensor, "G K"]) -> float:

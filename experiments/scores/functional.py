@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_not_finite, refuse_other_positions
+from experiments.scores.inputs import refuse_not_finite
+from symshare.analysis.permutations import refuse_other_positions
 
 
 class FunctionalMatch(NamedTuple):

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_other_positions, stack_in_float64
+from experiments.scores.inputs import stack_in_float64
+from symshare.analysis.permutations import refuse_other_positions
 
 # Number of input elements up to which all orders are tried: 8! = 40320.
 MOST = 8

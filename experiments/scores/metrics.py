@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from experiments.scores.axioms import SHARP, group_axioms
 from experiments.scores.collapse import coverage, distinct, least_distance
+from experiments.scores.inputs import stack_in_float64
 from experiments.scores.simplex import distinct_elements, simplex_fit
 from experiments.scores.support import SupportScores, support_scores
-from symshare.analysis.axioms import SHARP, group_axioms
-from symshare.analysis.inputs import stack_in_float64
 from symshare.analysis.permutations import match, normalized_entropy, vertex_gap
 from symshare.sinkhorn import marginal_error
 

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_other_positions, stack_in_float64
+from experiments.scores.inputs import stack_in_float64
+from symshare.analysis.permutations import refuse_other_positions
 
 # Squared distance of two elements, per position, up to which they are one and the same.
 SAME = 1e-10

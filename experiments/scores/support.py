@@ -5,7 +5,7 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_not_finite
+from experiments.scores.inputs import refuse_not_finite
 
 
 class SupportScores(NamedTuple):

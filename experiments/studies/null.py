@@ -52,7 +52,9 @@ def main(words: list[str] | None = None) -> None:
         named = sum(bool(row["named"]) for row in of_kind)
         # Clopper and Pearson's one-sided bound for no event in n runs on these images.
         bound = f", 95 % upper bound {1 - 0.05 ** (1 / len(of_kind)):.3f}" if not named else ""
-        print(f"{kind}: an element named in {named} of {len(of_kind)} runs{bound}; {dict(verdicts)}")
+        print(
+            f"{kind}: an element named in {named} of {len(of_kind)} runs{bound}; {dict(verdicts)}"
+        )
     sys.exit(any(row["named"] for row in rows))
 
 

@@ -7,8 +7,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_not_square, refuse_other_positions
-
 
 def nearest_permutation(R: Float[Tensor, "*batch D D"]) -> Int[Tensor, "*batch D"]:
     """Source indices of the permutation matrix nearest to each R in the Frobenius norm.
@@ -118,3 +116,21 @@ def match(R: Float[Tensor, "G D D"], permutations: Float[Tensor, "K D D"]) -> Ma
     differs = nearest_permutation(R).cpu()[learned] != known.argmax(-1).cpu()[assigned]
     mismatch = torch.ones(len(R)).index_put((learned,), differs.float().mean(-1))
     return Match(index.to(R.device), mismatch.to(R))
+
+
+def refuse_not_square(who: str, R: Tensor) -> None:
+    """Raise ValueError unless R is one square matrix or more."""
+    if R.ndim < 2 or R.shape[-1] != R.shape[-2] or not R.numel():
+        raise ValueError(
+            f"{who}: R must be square matrices [..., D, D], at least one, got {tuple(R.shape)}; "
+            "pass what a representation returns, such as stack()"
+        )
+
+
+def refuse_other_positions(who: str, R: Tensor, known: Tensor) -> None:
+    """Refuse known elements that act on another number of positions."""
+    if R.shape[-1] != known.shape[-1]:
+        raise ValueError(
+            f"{who}: R acts on {R.shape[-1]} positions, the known elements on "
+            f"{known.shape[-1]}; lift them to the kernel of the layer"
+        )

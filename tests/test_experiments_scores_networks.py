@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.scores import functional_match
+from experiments.scores import feature_error, functional_match, prediction_changes, up_to
 from symshare import groups
-from symshare.analysis import feature_error, prediction_changes, up_to
 from symshare.models import SMALL, GroupCNN, plain
 from symshare.representations import Fixed
 

@@ -3,16 +3,16 @@ import itertools
 import pytest
 import torch
 
-from symshare import groups
-from symshare.analysis import (
+from experiments.scores import (
     associativity_defect,
     cayley_table,
     group_axioms,
     group_table,
     isomorphism,
     latin_square_defect,
-    nearest_permutation,
 )
+from symshare import groups
+from symshare.analysis import nearest_permutation
 
 GROUPS = {
     "trivial": groups.rotations(1),

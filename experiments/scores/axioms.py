@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.analysis.inputs import stack_in_float64
+from experiments.scores.inputs import stack_in_float64
 from symshare.analysis.permutations import vertex_gap
 
 # Vertex gap up to which a stack is sharp enough for its defects to mean something.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.analysis.inputs import stack_in_float64
+from experiments.scores.inputs import stack_in_float64
 from symshare.sinkhorn import marginal_error
 
 # Marginal error up to which a matrix counts as doubly stochastic.

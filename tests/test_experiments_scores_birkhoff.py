@@ -4,8 +4,9 @@ import math
 import pytest
 import torch
 
+from experiments.scores import birkhoff_decomposition
 from symshare import groups
-from symshare.analysis import birkhoff_decomposition, nearest_permutation
+from symshare.analysis import nearest_permutation
 
 
 def soft(positions: int, sharpness: float = 2.0) -> torch.Tensor:

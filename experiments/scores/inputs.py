@@ -20,15 +20,6 @@ def stack_in_float64(who: str, name: str, R: Tensor) -> Tensor:
     return R.detach().to("cpu", torch.float64)
 
 
-def refuse_not_square(who: str, R: Tensor) -> None:
-    """Raise ValueError unless R is one square matrix or more."""
-    if R.ndim < 2 or R.shape[-1] != R.shape[-2] or not R.numel():
-        raise ValueError(
-            f"{who}: R must be square matrices [..., D, D], at least one, got {tuple(R.shape)}; "
-            "pass what a representation returns, such as stack()"
-        )
-
-
 def refuse_no_table(who: str, table: Tensor) -> None:
     """Raise ValueError unless this is a multiplication table, with -1 where there is no product."""
     wrong = table.ndim != 2 or table.shape[0] != table.shape[1] or not table.numel()
@@ -51,13 +42,4 @@ def refuse_not_finite(who: str, name: str, x: Tensor) -> None:
         raise ValueError(
             f"{who}: {wrong} of {x.numel()} entries of {name} are infinite or not numbers; "
             f"check training"
-        )
-
-
-def refuse_other_positions(who: str, R: Tensor, known: Tensor) -> None:
-    """Refuse known elements that act on another number of positions."""
-    if R.shape[-1] != known.shape[-1]:
-        raise ValueError(
-            f"{who}: R acts on {R.shape[-1]} positions, the known elements on "
-            f"{known.shape[-1]}; lift them to the kernel of the layer"
         )

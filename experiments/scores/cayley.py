@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.analysis.inputs import refuse_no_table
+from experiments.scores.inputs import refuse_no_table
 from symshare.analysis.permutations import nearest_permutation
 from symshare.groups import generated
 
