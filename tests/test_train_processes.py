@@ -68,14 +68,19 @@ def test_discover_with_torchrun(tmp_path):
     subprocess.run(command(*TORCHRUN, *options, tmp_path / "two"), env=ENVIRONMENT, check=True)
     one, two = (json.loads((tmp_path / n / "verdict.json").read_text()) for n in ("one", "two"))
     assert two["found"] == one["found"]
+    # Long trainings make differences of any rounding, such as that of other orders of a batch.
     for first, second in zip(one["elements"], two["elements"], strict=True):
-        assert second["excess_loss"] == pytest.approx(first["excess_loss"], abs=1e-3)
+        assert second["status"] == first["status"]
+        assert second["excess_loss"] == pytest.approx(first["excess_loss"], abs=0.05)
+    for name in one["planned"]:
+        runs = [rows(tmp_path / n / "runs" / f"{name}-seed0") for n in ("two", "one")]
+        torch.testing.assert_close(runs[0][0], runs[1][0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["first", "other"])
 def test_a_lost_process_ends_all_and_the_same_command_goes_on(tmp_path, lost):
-    options = [*FIT, "--optim.steps", 3000, "--optim.evaluations", 100, "--out", tmp_path / "run"]
+    options = [*FIT, "--optim.steps", 1000, "--optim.evaluations", 100, "--out", tmp_path / "run"]
     started = command("symshare", *options, "--devices", 2)
     process = subprocess.Popen(started, env=ENVIRONMENT, stderr=subprocess.DEVNULL)
     while not (tmp_path / "run/checkpoints/last.ckpt").exists():
