@@ -22,7 +22,7 @@ test: setup
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 # Processors round sums in other orders: torch's kernels for the oldest, for AVX2, and this one's.
-NUMERICS := $(wildcard $(addsuffix *.py,$(addprefix tests/test_,analysis convert groups layers projection representations sinkhorn state)))
+NUMERICS := $(wildcard $(addsuffix *.py,$(addprefix tests/test_,analysis convert groups layers projection representations sinkhorn)))
 test-portable: setup
 	for capability in default avx2 ""; do \
 		export ATEN_CPU_CAPABILITY=$$capability; test "$$capability" || unset ATEN_CPU_CAPABILITY; \

@@ -409,3 +409,15 @@ def test_the_entropy_of_unrolled_sharp_matrices_has_a_gradient():
         stack.logits.copy_(105 * torch.rand(3, 9, 9))
     stack.entropy().backward()
     assert stack.logits.grad.isfinite().all()
+
+
+def test_compiled_it_notices_a_change_of_one_entry(unwrapped):
+    projection = unwrapped.Sinkhorn(4, 9).projection
+    compiled = torch.compile(projection, fullgraph=True, backend="aot_eager")
+    compiled()
+    assert torch.equal(compiled(), compiled())
+    before = projection.potentials.clone()
+    assert not torch.equal(projection._start, before)
+    projection.logits.data[1, 0, 3] += 1e-6
+    compiled()
+    assert torch.equal(projection._start, before)

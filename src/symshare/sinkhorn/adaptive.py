@@ -20,26 +20,34 @@ from symshare.sinkhorn.scaling import Scaling
 Array = NDArray[np.floating]
 
 LARGE = 2**18
-"""Entries of a stack from which torch, on several cores, is faster than NumPy."""
+"""Entries of a stack from which torch, on several cores, is faster than NumPy.
+
+Below it, waking its threads costs more than they save."""
 
 ROUNDS = 30
 """Sweeps and Newton steps, together, after which an attempt is given up: those that lead anywhere
 soon take at most 12, and another attempt follows."""
 
 FAST = 0.25
-"""A sweep that leaves less than this share of the error is worth another one."""
+"""A sweep that leaves less than this share of the error is worth another one.
+
+A Newton step costs a few sweeps, and gains less than they do where they are so fast."""
 
 NARROW = 8
 """Largest logit, but for a constant, that a few sweeps and Newton steps manage from any start."""
 
 DIRECT = 64
-"""Positions up to which elimination is faster than iterations."""
+"""Positions up to which elimination is faster than iterations.
+
+A step with it took 0.77 of the time with 64 positions, and 1.06 with 100."""
 
 ITERATIONS = 100
-"""Most iterations of conjugate gradients."""
+"""Most iterations of conjugate gradients, so that they end: 2 to 5 are usual."""
 
 SHARP = 0.98
-"""Mean square of the singular values from which a matrix counts as nearly a permutation."""
+"""Mean square of the singular values from which a matrix counts as nearly a permutation.
+
+There a pass of the adjoint takes two digits or more of what it returns by cancellation."""
 
 
 def scale(M: Tensor, start: Tensor) -> Scaling | None:
@@ -56,8 +64,8 @@ def scale(M: Tensor, start: Tensor) -> Scaling | None:
         None where that needs numbers that are out of range.
     """
     with np.errstate(all="ignore"):
-        found = _scale(M.numpy(), start.numpy()) or _settle(M, start) or _widen(M)
-    return found and Scaling(*map(torch.from_numpy, found))
+        found = _scale(M.numpy(), start.numpy()) or _settle(M, start)
+        return Scaling(*map(torch.from_numpy, found)) if found else _widen(M)
 
 
 def _settle(M: Tensor, start: Tensor, last: bool = False) -> tuple[Array, Array, Array] | None:
@@ -71,8 +79,8 @@ def _settle(M: Tensor, start: Tensor, last: bool = False) -> tuple[Array, Array,
     return R, g - rows.mean(-2).numpy(), entropy
 
 
-def _widen(M: Tensor) -> tuple[Array, Array, Array] | None:
-    """As `_scale`, for logits however far apart, and slowly.
+def _widen(M: Tensor) -> Scaling | None:
+    """As :func:`scale`, for logits however far apart, and slowly.
 
     Narrow logits are easy from any start. Doubling logits and potentials squares the entries of R:
     the largest of each row stays within range, and a few steps make the sums right again. In
@@ -84,17 +92,15 @@ def _widen(M: Tensor) -> tuple[Array, Array, Array] | None:
     largest = float(wide.abs().max())
     if not isfinite(largest):
         return None
-    doublings = ceil(log2(max(1, largest / NARROW)))
     R, g = wide, torch.zeros_like(wide[..., 0])
-    for power in range(-doublings, 1):
+    for power in range(-ceil(log2(max(1, largest / NARROW))), 1):
         found = _settle(wide * 2.0**power, 2 * g, last=True)
         if found is None:
             return None
-        R, g = map(torch.from_numpy, found[:2])
+        R, g, _ = map(torch.from_numpy, found)
     # What the potentials say of the entropy is lost in the rounding of large logits.
     entropy = torch.special.entr(R).sum((-2, -1))
-    R, g, entropy = (x.to(M.dtype).numpy() for x in (R, g - mean[..., 0], entropy))
-    return R, g, entropy
+    return Scaling(*(x.to(M.dtype) for x in (R, g - mean[..., 0], entropy)))
 
 
 def _scale(M: Array, start: Array, last: bool = False) -> tuple[Array, Array, Array] | None:
@@ -110,6 +116,7 @@ def _scale(M: Array, start: Array, last: bool = False) -> tuple[Array, Array, Ar
     v = 1 / _times(u, A)
     if not last and not (_in_range(u) and _in_range(v)):
         return None
+    # Sums of hundreds of entries are no more exact than this.
     goal = 16 * _eps(M.dtype)
     # A sweep takes log v to R log v, the error of the rows, and on to R^T R log v.
     error, newton = _size(1 - v) / FAST**0.5, False
@@ -150,7 +157,7 @@ def _newton(A: Array, u: Array, v: Array, rows: Array, short: Array, eliminate: 
             lambda x: x * rows - _times(_times(x * u, A) * square, A.mT) * u,
             diagonal,
             short,
-            tolerance=1e-3,
+            tolerance=1e-3,  # what is left shrinks in the next step
         )
     # Far from the solution a full step overshoots.
     size = _size(a)
@@ -194,6 +201,7 @@ def _cancel(GR: Array, R: Array) -> None:
     D, ones = R.shape[-1], _ones(*R.shape[:2], R.dtype)
     squares = np.vecdot(R, R)[:, None]
     sharp = (squares @ ones.mT).max() > SHARP * D
+    # Two passes multiply what they leave: 7e-4 and 1.4e-5 in float32.
     tolerance = _eps(R.dtype) ** (0.45 if sharp else 0.7)
     rows = _times(ones, R.mT) + RIDGE * _eps(R.dtype)
     for _ in range(1 + sharp):

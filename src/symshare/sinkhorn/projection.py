@@ -64,7 +64,9 @@ def project(
         Columns of R sum to one to rounding, rows on the CPU in float32 within 4e-5 and mostly
         within 2e-6; a warning says where they do not. The gradient is within 1e-3 of that of the
         limit in float64 up to a second singular value of 0.9999, and mostly within 1e-5; after a
-        fixed schedule less, down to 1e-1, where many singular values lie close below one.
+        fixed schedule less, down to 1e-1, where many singular values lie close below one. That
+        schedule needs a start that fits where logits of a standard deviation above 5 are not near
+        a permutation; on the CPU any logits are projected from any start.
 
     Raises:
         ValueError: if the last two axes differ, the start has another shape than a row of the

@@ -28,13 +28,20 @@ class Schedule:
 
 
 TRAINING = Schedule(sweeps=2, newton=2, inner=8)
-"""From the potentials of the optimiser step before."""
+"""From the potentials of the optimiser step before.
+
+One Newton step left row sums 2e-3 from one at a learning rate of 0.5, two leave rounding."""
 
 CONVERGED = Schedule(sweeps=20, newton=4, inner=20)
-"""From any potentials."""
+"""For potentials that fit, however far apart logits are, or for any.
+
+From none, rows of normal logits of standard deviation 5 are within 4e-6 of one, of 10 within 5e-3,
+and of 30 by 1 away: a few steps cannot move potentials that far."""
 
 ADJOINT_STEPS = 6
-"""Iterations of conjugate gradients in each pass of the adjoint."""
+"""Iterations of conjugate gradients in each pass of the adjoint.
+
+Near permutations 4 would do; chains of positions that share their mass would take many more."""
 
 
 class Scaling(NamedTuple):
