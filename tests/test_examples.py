@@ -1,35 +1,21 @@
 """The examples are short, use what is public, and print what their first lines promise."""
 
 import ast
-import os
 import re
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from fresh_python import fresh_python
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
 
 
 def run(name, folder):
-    """What an example prints, run as a newcomer would: by itself, in a folder of its own."""
-    search = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES[name])],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    return done.stdout
+    return fresh_python(folder, str(EXAMPLES[name]))
 
 
 def numbers(pattern, text):

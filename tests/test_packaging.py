@@ -1,9 +1,6 @@
 """What is installed, what it needs, and what it imports."""
 
-import os
 import re
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -11,6 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+
+from fresh_python import fresh_python
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -45,22 +44,6 @@ symshare.discover(images, labels, budget="quick", out="run")
 }
 
 
-def run(code, folder):
-    """What a fresh interpreter prints."""
-    search = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": search, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.xfail(strict=True, reason="the data and figure packages are not extras yet")
 def test_few_packages_are_required():
     names = [re.match(r"[\w-]+", line)[0] for line in PROJECT["project"]["dependencies"]]
@@ -79,7 +62,7 @@ def test_few_packages_are_required():
 )
 def test_extras_stay_unimported(case, tmp_path):
     loaded = f"import sys; print(*sorted(sys.modules.keys() & {set(HEAVY)}))"
-    assert run(f"{CODE[case]}\n{loaded}", tmp_path).split() == []
+    assert fresh_python(tmp_path, "-c", f"{CODE[case]}\n{loaded}").split() == []
 
 
 def test_the_wheel_is_the_library_alone():
