@@ -32,7 +32,7 @@ SOURCE = "mnist"
 TRANSFORMS = ("quarter", "rotate:360")
 
 
-def main(words: list[str] | None = None) -> None:
+def main(options: list[str] | None = None) -> None:
     """Run what is missing and print the table as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", required=True)
@@ -44,7 +44,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--transforms", nargs="+", default=TRANSFORMS, choices=TRANSFORMS)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--architecture", default="auto", choices=["auto", "mnist"])
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(options)
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     rows = []
     for transform in arguments.transforms:

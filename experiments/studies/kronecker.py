@@ -38,12 +38,12 @@ HOMOMORPHISM = 0.1
 BLURRED_MASS = 0.2
 
 
-def main(words: list[str] | None = None) -> None:
+def main(options: list[str] | None = None) -> None:
     """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(options)
     torch.set_num_threads(1)
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     done = {(row["task"], row["start"], row["rate"], row["seed"]) for row in rows}

@@ -34,13 +34,13 @@ FIRST_SEED = 10_000
 """Seeds below were used while the method was being built."""
 
 
-def main(words: list[str] | None = None) -> None:
+def main(options: list[str] | None = None) -> None:
     """Run what is missing and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(options)
     torch.set_num_threads(arguments.threads)
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     for run in range(len(rows), arguments.runs):

@@ -37,7 +37,7 @@ TRUTHS: dict[str, tuple[set[str], str | None, set[str]]] = {
 }
 
 
-def main(words: list[str] | None = None) -> None:
+def main(options: list[str] | None = None) -> None:
     """Run the table and print it as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source")
@@ -46,7 +46,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--budget", default="standard")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--out", type=Path, required=True)
-    arguments = parser.parse_args(words)
+    arguments = parser.parse_args(options)
     torch.set_num_threads(arguments.threads)
     rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
     done = {(row["transform"], row["seed"]) for row in rows}
