@@ -47,4 +47,4 @@ results: setup
 
 clean:
 	rm -rf build dist .coverage .pytest_cache .ruff_cache .import_linter_cache .mypy_cache
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src experiments benchmarks examples tests -name __pycache__ -type d -prune -exec rm -rf {} +

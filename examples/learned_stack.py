@@ -33,7 +33,7 @@ torch.manual_seed(0)
 shifts = groups.cyclic_shifts(D).lift(D)  # the truth [12, D, D]; only the data knows it
 signals = torch.randn(D, D)
 layer = GroupLinear(1, len(signals), Sinkhorn(D, positions=D, init="paper"), bias=False)
-stack = layer.representation  # MERGE: layer.stack
+stack = layer.stack
 start = stack().detach()
 optimizer = torch.optim.Adam([layer.theta, *stack.parameters()], lr=0.1)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)

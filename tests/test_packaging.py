@@ -14,7 +14,6 @@ from fresh_python import fresh_python
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LABORATORY = {"experiments", "benchmarks", "examples", "tests", "docs"}
-LIGHTNING = pytest.mark.xfail(strict=True, reason="Lightning's torchmetrics imports matplotlib")
 HEAVY = ("matplotlib", "pyarrow", "datasets", "pandas")
 
 CODE = {
@@ -44,22 +43,13 @@ symshare.discover(images, labels, budget="quick", out="run")
 }
 
 
-@pytest.mark.xfail(strict=True, reason="the data and figure packages are not extras yet")
 def test_few_packages_are_required():
     names = [re.match(r"[\w-]+", line)[0] for line in PROJECT["project"]["dependencies"]]
     assert len(names) == len(set(names)) <= 11
     assert not set(HEAVY) & set(names)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "import",
-        "layers",
-        pytest.param("every public name", marks=LIGHTNING),
-        pytest.param("discover", marks=LIGHTNING),
-    ],
-)
+@pytest.mark.parametrize("case", CODE)
 def test_extras_stay_unimported(case, tmp_path):
     loaded = f"import sys; print(*sorted(sys.modules.keys() & {set(HEAVY)}))"
     assert fresh_python(tmp_path, "-c", f"{CODE[case]}\n{loaded}").split() == []
