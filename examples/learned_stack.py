@@ -5,7 +5,8 @@ which signal and which of the 12 unnamed elements acted; what an element *does*,
 of 12 doubly stochastic matrices has to learn. Two things make it work: the matrices wait until the
 weights have found the signals, and their entropy, which makes them sharp, counts late. Printed:
 the mass on the nearest permutations on the way, the share of shifts recovered exactly, and the
-path of a picture with three rows: the matrices at the start, at the end, and rounded.
+path of a picture with three rows: the matrices at the start, at the end, and rounded (drawn by
+Pillow, of the extra `data`).
 """
 
 from pathlib import Path
