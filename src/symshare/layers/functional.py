@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from symshare.layers.geometry import Geometry, Size
+from symshare.layers.geometry import Geometry, PaddingMode, Size
 from symshare.representations.base import expand
 
 __all__ = [
@@ -82,12 +82,14 @@ def convolve(
     padding = [before for before, _ in geometry.margins]
     stride, dilation, groups = geometry.stride, geometry.dilation, geometry.groups
     if geometry.transposed:
-        extra = geometry.output_padding
-        transpose = _CONV_TRANSPOSE[geometry.dims]
+        transpose, extra = _CONV_TRANSPOSE[geometry.dims], geometry.output_padding
         y = transpose(f, kernel, bias, stride, padding, extra, groups, dilation)
     else:
         if geometry.padding_mode != "zeros" or not geometry.centred:
-            f = _pad(f, geometry)
+            # F.pad counts from the last axis.
+            margins = [n for pair in reversed(geometry.margins) for n in pair]
+            mode = geometry.padding_mode
+            f = F.pad(f, margins, "constant" if mode == "zeros" else mode)
             padding = 0
         y = _CONV[geometry.dims](f, kernel, bias, stride, padding, dilation, groups)
     return y.unflatten(1, (O, G))
@@ -110,7 +112,7 @@ def lift_conv(
     kernel_size: Size,
     stride: Size = 1,
     padding: Size | str = 0,
-    padding_mode: str = "zeros",
+    padding_mode: PaddingMode = "zeros",
     dilation: Size = 1,
     groups: int = 1,
 ) -> Float[Tensor, "B O G *out"]:
@@ -120,17 +122,10 @@ def lift_conv(
 
     Eq. (4) of arXiv:2412.04594.
 
-    Args:
-        f: images [B, I, *space].
-        theta: base weights [O, I/groups, P].
-        R: stack [G, P, P] on the P kernel positions.
-        bias: [O], shared over G.
-        kernel_size: one length, or one for each spatial axis; their product is P.
-        stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
-        padding: pixels added on both sides, "same" or "valid".
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        dilation: distance of neighbouring taps.
-        groups: blocks of channels that do not see each other.
+    `f` are images [B, I, *space], `theta` base weights [O, I/groups, P], `R` is a stack [G, P, P]
+    on the P kernel positions, and `bias` [O] is shared over G. P is the product of `kernel_size`,
+    one length or one for each spatial axis. The other options are those of
+    :class:`~symshare.layers.LiftConv2d`.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -161,7 +156,7 @@ def group_conv(
     measure: Float[Tensor, " K"] | None = None,
     stride: Size = 1,
     padding: Size | str = 0,
-    padding_mode: str = "zeros",
+    padding_mode: PaddingMode = "zeros",
     dilation: Size = 1,
     groups: int = 1,
 ) -> Float[Tensor, "B O G *out"]:
@@ -171,12 +166,9 @@ def group_conv(
 
     Eq. (2) of arXiv:2412.04594.
 
-    The arguments are those of :func:`lift_conv`, for maps f [B, I, K, *space] on K elements, with
-    theta [O, I/groups, K*P], P fast, and R [G, K*P, K*P]. `measure` [K] has a weight for each
-    input element; None means all ones.
-
-    Raises:
-        ValueError: if shapes or options do not fit.
+    Arguments and errors are those of :func:`lift_conv`, for maps f [B, I, K, *space] on K
+    elements, with theta [O, I/groups, K*P], P fast, and R [G, K*P, K*P]. `measure` [K] has a
+    weight for each input element; None means all ones.
 
     >>> f, theta, R = torch.ones(2, 3, 4, 9), torch.ones(8, 3, 12), torch.ones(4, 12, 12)
     >>> group_conv(f, theta, R, kernel_size=(3,), padding=1).shape
@@ -215,12 +207,9 @@ def lift_conv_transpose(
 
     with stride s. Transposed as in Section 4 of arXiv:1603.07285.
 
-    The tensors are those of :func:`lift_conv`, the options those of `torch.nn.ConvTranspose2d`:
+    Tensors and errors are those of :func:`lift_conv`, options those of `torch.nn.ConvTranspose2d`:
     `stride` is the distance of the stamped kernels, `padding` is cut off on both sides of the
     output, and `output_padding` added on one.
-
-    Raises:
-        ValueError: if shapes or options do not fit.
 
     >>> f, theta, R = torch.ones(2, 3, 5, 5), torch.ones(8, 3, 4), torch.ones(4, 4, 4)
     >>> lift_conv_transpose(f, theta, R, kernel_size=(2, 2), stride=2).shape
@@ -259,11 +248,7 @@ def group_conv_transpose(
 
     with stride s. Transposed as in Section 4 of arXiv:1603.07285.
 
-    The arguments are those of :func:`group_conv`, with the options of
-    :func:`lift_conv_transpose`.
-
-    Raises:
-        ValueError: if shapes or options do not fit.
+    The tensors are those of :func:`group_conv`, the options those of :func:`lift_conv_transpose`.
 
     >>> f, theta, R = torch.ones(2, 3, 4, 5), torch.ones(8, 3, 8), torch.ones(4, 8, 8)
     >>> group_conv_transpose(f, theta, R, kernel_size=(2,), stride=2).shape
@@ -370,9 +355,3 @@ def _conv(
     geometry.check_channels(who, channels, theta.shape[0])
     geometry.check_input(who, f, channels, K if elements else None)
     return convolve(f, expand(R, theta), bias, geometry, measure)
-
-
-def _pad(f: Tensor, geometry: Geometry) -> Tensor:
-    mode = "constant" if geometry.padding_mode == "zeros" else geometry.padding_mode
-    # F.pad counts from the last axis.
-    return F.pad(f, [n for pair in reversed(geometry.margins) for n in pair], mode)
