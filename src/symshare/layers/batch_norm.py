@@ -11,8 +11,6 @@ from symshare.representations import Measure
 from symshare.representations.measure import check_gate
 from symshare.representations.state import Versioned
 
-__all__ = ["GroupBatchNorm", "SyncBatchNorm", "synchronise"]
-
 
 class GroupBatchNorm(Versioned):
     r"""Normalise each channel over batch, group and space.

@@ -5,8 +5,6 @@ from torch import nn
 from symshare.layers import GroupConv2d, LiftConv2d
 from symshare.representations import Representation, Stack
 
-__all__ = ["GroupNetwork", "representation_parameters"]
-
 
 class GroupNetwork(nn.Module):
     """A network of one lifting convolution and group convolutions, in the order of their use."""

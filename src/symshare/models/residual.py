@@ -8,18 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d
 
-from symshare.layers import (
-    GroupBatchNorm,
-    GroupConv2d,
-    GroupInstanceNorm,
-    GroupPool,
-    LiftConv2d,
-)
+from symshare.layers import GroupBatchNorm, GroupConv2d, GroupInstanceNorm, GroupPool, LiftConv2d
 from symshare.layers.weights import check_representation
 from symshare.models.network import GroupNetwork
 from symshare.representations import Representation
-
-__all__ = ["CIFAR10", "GroupResNet", "ResidualArchitecture"]
 
 _HEAD = 256
 """Width of the hidden layer of the head."""
