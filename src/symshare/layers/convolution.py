@@ -46,14 +46,14 @@ class Convolution(WeightSharing):
         in_channels: int,
         out_channels: int,
         representation: Representation | None,
+        options: tuple[Any, ...],
         bias: bool,
         device: Device,
         dtype: torch.dtype | None,
-        **options: Any,
     ):
         super().__init__(in_channels, out_channels)
         who = type(self).__name__
-        self.geometry = Geometry.read(who, self.dims, transposed=self.transposed, **options)
+        self.geometry = Geometry.read(who, self.dims, *options, transposed=self.transposed)
         self.geometry.check_channels(who, in_channels, out_channels)
         self._share(representation, self.geometry.groups, bias, device, dtype)
         self.in_group_size = None if self.lifting else self.theta.shape[-1] // self.geometry.taps
@@ -170,20 +170,8 @@ class PlainConvolution(Convolution):
             ValueError: if there are no channels, options do not go together, or R does not fit the
                 kernel.
         """
-        super().__init__(
-            in_channels,
-            out_channels,
-            representation,
-            bias,
-            device,
-            dtype,
-            kernel_size=kernel_size,
-            stride=stride,
-            padding=padding,
-            padding_mode=padding_mode,
-            dilation=dilation,
-            groups=groups,
-        )
+        options = (kernel_size, stride, padding, padding_mode, dilation, groups)
+        super().__init__(in_channels, out_channels, representation, options, bias, device, dtype)
 
 
 class TransposedConvolution(Convolution):
@@ -219,21 +207,8 @@ class TransposedConvolution(Convolution):
                 dilation. They put it off centre, so that flips and rotations are not exact.
             padding_mode: only "zeros", as in torch.
         """
-        super().__init__(
-            in_channels,
-            out_channels,
-            representation,
-            bias,
-            device,
-            dtype,
-            kernel_size=kernel_size,
-            stride=stride,
-            padding=padding,
-            padding_mode=padding_mode,
-            dilation=dilation,
-            groups=groups,
-            output_padding=output_padding,
-        )
+        options = (kernel_size, stride, padding, padding_mode, dilation, groups, output_padding)
+        super().__init__(in_channels, out_channels, representation, options, bias, device, dtype)
 
 
 class LiftConv1d(PlainConvolution):

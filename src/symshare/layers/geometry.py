@@ -39,7 +39,6 @@ class Geometry(NamedTuple):
         cls,
         who: str,
         dims: int,
-        *,
         kernel_size: Size,
         stride: Size = 1,
         padding: Size | str = 0,
@@ -50,6 +49,8 @@ class Geometry(NamedTuple):
         transposed: bool = False,
     ) -> "Geometry":
         """The options of torch as numbers for each of `dims` axes; one number stands for all axes.
+
+        They come in the order of the fields.
 
         Raises:
             ValueError: naming `who`, for options that torch does not know, or that do not go
@@ -122,7 +123,7 @@ class Geometry(NamedTuple):
             "size + 2 padding - dilation (kernel - 1) - 1 is no multiple of the stride; use "
             f"{kind} of size {smaller} or {larger}{otherwise}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
         return True
 

@@ -73,13 +73,9 @@ class _SpatialPool(nn.Module):
                 f"{who}: kernel_size gives one length for each axis of space, got {kernel_size}; "
                 f"for images use ({kernel_size}, {kernel_size})"
             )
+        stride = kernel_size if stride is None else stride
         self.geometry = Geometry.read(
-            who,
-            len(kernel_size),
-            kernel_size=kernel_size,
-            stride=kernel_size if stride is None else stride,
-            padding=padding,
-            **options,
+            who, len(kernel_size), kernel_size, stride, padding, **options
         )
         used = ["kernel_size", "stride", "padding", *options]
         self.pool = self.kinds[len(kernel_size) - 1](

@@ -13,10 +13,7 @@ class GroupNetwork(nn.Module):
 
     def stacks(self) -> list[Stack]:
         """The stack of every convolution, the lifting one first."""
-        layers = (
-            module for module in self.modules() if isinstance(module, LiftConv2d | GroupConv2d)
-        )
-        return [layer.stack for layer in layers]
+        return [m.stack for m in self.modules() if isinstance(m, LiftConv2d | GroupConv2d)]
 
     def representation_parameters(self) -> int:
         """Number of parameters of the representations, shared ones counted once."""

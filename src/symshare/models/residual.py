@@ -143,14 +143,8 @@ class ResidualBlock(nn.Module):
         h_i(f) = \mathrm{ReLU}(\mathrm{IN}(k_i \star f))
 
     The shortcut s is the identity, or where the width changes a linear map of the channels, the
-    same at every group element and pixel.
-
-    Args:
-        in_channels: I.
-        out_channels: O.
-        kernel_size: side of both kernels.
-        first: representation of the first convolution.
-        second: of the second.
+    same at every group element and pixel. `first` and `second` are the representations of the
+    two convolutions.
     """
 
     def __init__(
