@@ -11,7 +11,7 @@ from symshare.representations import Measure
 from symshare.representations.measure import check_gate
 from symshare.representations.state import Versioned
 
-__all__ = ["GroupBatchNorm", "SyncBatchNorm", "synchronise"]
+_Norm = nn.BatchNorm1d | nn.SyncBatchNorm
 
 
 class GroupBatchNorm(Versioned):
@@ -48,7 +48,7 @@ class GroupBatchNorm(Versioned):
     # Before 3 this was a batch norm of torch, whose own version is 2.
     _version = 3
 
-    norm: nn.BatchNorm1d | nn.SyncBatchNorm
+    norm: _Norm
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ def _synchronised(norm: nn.Module) -> bool:
     )
 
 
-def _normalised(norm: nn.BatchNorm1d | nn.SyncBatchNorm, f: Tensor, gate: Measure | None) -> Tensor:
+def _normalised(norm: _Norm, f: Tensor, gate: Measure | None) -> Tensor:
     per_channel = (1, -1, *(1,) * (f.ndim - 2))
     # Squares overflow in half precision.
     exact = f.to(torch.promote_types(f.dtype, torch.float32))
@@ -148,9 +148,7 @@ def _normalised(norm: nn.BatchNorm1d | nn.SyncBatchNorm, f: Tensor, gate: Measur
     return y.to(f.dtype)
 
 
-def _moments(
-    norm: nn.BatchNorm1d | nn.SyncBatchNorm, f: Tensor, gate: Measure | None
-) -> tuple[Tensor, Tensor]:
+def _moments(norm: _Norm, f: Tensor, gate: Measure | None) -> tuple[Tensor, Tensor]:
     """Weighted mean and biased variance [C]; moves the running statistics in training."""
     flat = f.flatten(3) if f.ndim > 3 else f.unsqueeze(-1)
     count: int | Tensor = flat.shape[0] * flat.shape[-1]
@@ -196,9 +194,7 @@ class _SumOfAll(torch.autograd.Function):
         return _SumOfAll.apply(*gradients, ctx.group), None
 
 
-def _track(
-    norm: nn.BatchNorm1d | nn.SyncBatchNorm, mean: Tensor, variance: Tensor, concentration: Tensor
-) -> None:
+def _track(norm: _Norm, mean: Tensor, variance: Tensor, concentration: Tensor) -> None:
     assert norm.num_batches_tracked is not None
     assert norm.running_mean is not None
     assert norm.running_var is not None

@@ -14,22 +14,6 @@ from symshare.layers.geometry import Geometry, PaddingMode, Size
 from symshare.layers.weights import WeightSharing
 from symshare.representations import Representation, Stack
 
-__all__ = [
-    "Convolution",
-    "GroupConv1d",
-    "GroupConv2d",
-    "GroupConv3d",
-    "GroupConvTranspose1d",
-    "GroupConvTranspose2d",
-    "GroupConvTranspose3d",
-    "LiftConv1d",
-    "LiftConv2d",
-    "LiftConv3d",
-    "LiftConvTranspose1d",
-    "LiftConvTranspose2d",
-    "LiftConvTranspose3d",
-]
-
 
 def _option(name: str) -> Any:
     """An option by the name that it has in `torch.nn`."""
@@ -62,20 +46,31 @@ class Convolution(WeightSharing):
         in_channels: int,
         out_channels: int,
         representation: Representation | None,
+        options: tuple[Any, ...],
         bias: bool,
         device: Device,
         dtype: torch.dtype | None,
-        **options: Any,
     ):
         super().__init__(in_channels, out_channels)
         who = type(self).__name__
-        self.geometry = Geometry.read(who, self.dims, transposed=self.transposed, **options)
+        self.geometry = Geometry.read(who, self.dims, *options, transposed=self.transposed)
         self.geometry.check_channels(who, in_channels, out_channels)
         self._share(representation, self.geometry.groups, bias, device, dtype)
         self.in_group_size = None if self.lifting else self.theta.shape[-1] // self.geometry.taps
-        self._said_sizes = False
+        self._said_size = False
         if not self.geometry.centred and self.representation.group_size > 1:
-            self._warn_off_centre()
+            if self.transposed:
+                reason = "output_padding adds pixels on one side only"
+                remedy = "use output_padding=0 with a kernel size that gives the wanted size"
+            else:
+                reason = "padding='same' with an even kernel pads one side more than the other"
+                remedy = "use an odd kernel_size, or padding as a number"
+            warnings.warn(
+                f"{who}({self.extra_repr()}): {reason}, so that flips and rotations are not "
+                f"exact; {remedy}",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def kernel(self) -> Float[Tensor, "A C *k"]:
         """Expanded kernel, as torch's convolution of this kind takes it.
@@ -89,8 +84,11 @@ class Convolution(WeightSharing):
 
     def forward(self, f: Float[Tensor, "B I *space"]) -> Float[Tensor, "B O G *out"]:
         self.geometry.check_input(type(self).__name__, f, self.in_channels, self.in_group_size)
-        if not (self._said_sizes or torch.compiler.is_compiling()):
-            self._check_sizes(tuple(f.shape[-self.dims :]))
+        one = self.representation.group_size == 1
+        if not (one or self._said_size or torch.compiler.is_compiling()):
+            who, space = f"{type(self).__name__}({self.extra_repr()})", f.shape[-self.dims :]
+            remedy = ", or stride 1 and a pooling layer after it"
+            self._said_size = self.geometry.warn_of_size(who, space, "inputs", remedy)
         W = self.stack.expand(self.theta)
         return functional.convolve(f, W, self.bias, self.geometry, self._measure())
 
@@ -109,39 +107,6 @@ class Convolution(WeightSharing):
 
     def _measure(self) -> Tensor | None:
         return None if self.lifting else self.representation.measure
-
-    def _check_sizes(self, space: tuple[int, ...]) -> None:
-        """Warn once where a stride puts the sampled positions off centre."""
-        leftover = self.geometry.leftover(space)
-        if self.representation.group_size == 1 or not any(leftover):
-            return
-        self._said_sizes = True
-        smaller = tuple(n - r for n, r in zip(space, leftover, strict=True))
-        larger = tuple(
-            n + (s - r) % s for n, r, s in zip(space, leftover, self.stride, strict=True)
-        )
-        warnings.warn(
-            f"{type(self).__name__}({self.extra_repr()}): on inputs of size {space} flips and "
-            "rotations are not exact, since size + 2 padding - dilation (kernel - 1) - 1 is no "
-            f"multiple of the stride; use inputs of size {smaller} or {larger}, or stride 1 and "
-            "a pooling layer after it",
-            UserWarning,
-            stacklevel=2,
-        )
-
-    def _warn_off_centre(self) -> None:
-        if self.transposed:
-            reason = "output_padding adds pixels on one side only"
-            remedy = "use output_padding=0 with a kernel size that gives the wanted size"
-        else:
-            reason = "padding='same' with an even kernel pads one side more than the other"
-            remedy = "use an odd kernel_size, or padding as a number"
-        warnings.warn(
-            f"{type(self).__name__}({self.extra_repr()}): {reason}, so that flips and rotations "
-            f"are not exact; {remedy}",
-            UserWarning,
-            stacklevel=4,
-        )
 
     def extra_repr(self) -> str:
         parts = [
@@ -205,20 +170,8 @@ class PlainConvolution(Convolution):
             ValueError: if there are no channels, options do not go together, or R does not fit the
                 kernel.
         """
-        super().__init__(
-            in_channels,
-            out_channels,
-            representation,
-            bias,
-            device,
-            dtype,
-            kernel_size=kernel_size,
-            stride=stride,
-            padding=padding,
-            padding_mode=padding_mode,
-            dilation=dilation,
-            groups=groups,
-        )
+        options = (kernel_size, stride, padding, padding_mode, dilation, groups)
+        super().__init__(in_channels, out_channels, representation, options, bias, device, dtype)
 
 
 class TransposedConvolution(Convolution):
@@ -245,48 +198,21 @@ class TransposedConvolution(Convolution):
     ):
         """Make base weights and bind the representation.
 
-        Args:
-            in_channels: I.
-            out_channels: O, each with G copies.
+        The arguments are those of :class:`LiftConv2d`, and apart from it:
+
             kernel_size: one length, or one for each axis; odd or even.
-            representation: how kernels are transformed, such as `Fixed(groups.rotations(4))`.
             stride: distance of the stamped kernels, in pixels.
             padding: pixels cut off on both sides of the output.
             output_padding: pixels added on one side of the output, less than the stride or the
                 dilation. They put it off centre, so that flips and rotations are not exact.
-            groups: blocks of channels that do not see each other; divides I and O.
-            bias: whether to add one number for each output channel, shared over G.
-            dilation: distance of neighbouring taps, in pixels.
             padding_mode: only "zeros", as in torch.
-            device: where the layer is, as in torch; learned stacks stay where they are.
-            dtype: type of the parameters, as in torch.
-
-        Raises:
-            TypeError: if the representation is not one.
-            ValueError: if there are no channels, options do not go together, or R does not fit the
-                kernel.
         """
-        super().__init__(
-            in_channels,
-            out_channels,
-            representation,
-            bias,
-            device,
-            dtype,
-            kernel_size=kernel_size,
-            stride=stride,
-            padding=padding,
-            padding_mode=padding_mode,
-            dilation=dilation,
-            groups=groups,
-            output_padding=output_padding,
-        )
+        options = (kernel_size, stride, padding, padding_mode, dilation, groups, output_padding)
+        super().__init__(in_channels, out_channels, representation, options, bias, device, dtype)
 
 
 class LiftConv1d(PlainConvolution):
-    """Lifting convolution of signals: from [B, I, L] to [B, O, G, L'].
-
-    :class:`LiftConv2d` has the equation; `__init__` describes the arguments.
+    """:class:`LiftConv2d` of signals: [B, I, L] to [B, O, G, L'].
 
     >>> import torch
     >>> from symshare import Fixed, groups
@@ -296,8 +222,7 @@ class LiftConv1d(PlainConvolution):
     torch.Size([2, 8, 24, 12])
     """
 
-    dims = 1
-    lifting = True
+    dims, lifting = 1, True
 
 
 class LiftConv2d(PlainConvolution):
@@ -314,28 +239,19 @@ class LiftConv2d(PlainConvolution):
     torch.Size([2, 8, 4, 5, 5])
     """
 
-    dims = 2
-    lifting = True
+    dims, lifting = 2, True
 
 
 class LiftConv3d(PlainConvolution):
-    """Lifting convolution of volumes: from [B, I, D, H, W] to [B, O, G, D', H', W'].
+    """:class:`LiftConv2d` of volumes: [B, I, D, H, W] to [B, O, G, D', H', W']."""
 
-    :class:`LiftConv2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 3
-    lifting = True
+    dims, lifting = 3, True
 
 
 class GroupConv1d(PlainConvolution):
-    """Group convolution of signals: from [B, I, K, L] to [B, O, G, L'].
+    """:class:`GroupConv2d` of signals: [B, I, K, L] to [B, O, G, L']."""
 
-    :class:`GroupConv2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 1
-    lifting = False
+    dims, lifting = 1, False
 
 
 class GroupConv2d(PlainConvolution):
@@ -355,28 +271,19 @@ class GroupConv2d(PlainConvolution):
     torch.Size([2, 8, 4, 5, 5])
     """
 
-    dims = 2
-    lifting = False
+    dims, lifting = 2, False
 
 
 class GroupConv3d(PlainConvolution):
-    """Group convolution of volumes: from [B, I, K, D, H, W] to [B, O, G, D', H', W'].
+    """:class:`GroupConv2d` of volumes: [B, I, K, D, H, W] to [B, O, G, D', H', W']."""
 
-    :class:`GroupConv2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 3
-    lifting = False
+    dims, lifting = 3, False
 
 
 class LiftConvTranspose1d(TransposedConvolution):
-    """Transposed lifting convolution of signals: from [B, I, L] to [B, O, G, L'].
+    """:class:`LiftConvTranspose2d` of signals: [B, I, L] to [B, O, G, L']."""
 
-    :class:`LiftConvTranspose2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 1
-    lifting = True
+    dims, lifting = 1, True
 
 
 class LiftConvTranspose2d(TransposedConvolution):
@@ -395,28 +302,19 @@ class LiftConvTranspose2d(TransposedConvolution):
     torch.Size([2, 8, 4, 10, 10])
     """
 
-    dims = 2
-    lifting = True
+    dims, lifting = 2, True
 
 
 class LiftConvTranspose3d(TransposedConvolution):
-    """Transposed lifting convolution of volumes: from [B, I, D, H, W] to [B, O, G, D', H', W'].
+    """:class:`LiftConvTranspose2d` of volumes: [B, I, D, H, W] to [B, O, G, D', H', W']."""
 
-    :class:`LiftConvTranspose2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 3
-    lifting = True
+    dims, lifting = 3, True
 
 
 class GroupConvTranspose1d(TransposedConvolution):
-    """Transposed group convolution of signals: from [B, I, K, L] to [B, O, G, L'].
+    """:class:`GroupConvTranspose2d` of signals: [B, I, K, L] to [B, O, G, L']."""
 
-    :class:`GroupConvTranspose2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 1
-    lifting = False
+    dims, lifting = 1, False
 
 
 class GroupConvTranspose2d(TransposedConvolution):
@@ -435,15 +333,10 @@ class GroupConvTranspose2d(TransposedConvolution):
     torch.Size([2, 8, 4, 10, 10])
     """
 
-    dims = 2
-    lifting = False
+    dims, lifting = 2, False
 
 
 class GroupConvTranspose3d(TransposedConvolution):
-    """Transposed group convolution of volumes: from [B, I, K, D, H, W] to [B, O, G, D', H', W'].
+    """:class:`GroupConvTranspose2d` of volumes: [B, I, K, D, H, W] to [B, O, G, D', H', W']."""
 
-    :class:`GroupConvTranspose2d` has equation and example; `__init__` describes the arguments.
-    """
-
-    dims = 3
-    lifting = False
+    dims, lifting = 3, False

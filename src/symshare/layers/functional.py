@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from symshare.layers.geometry import Geometry, Size
+from symshare.layers.geometry import Geometry, PaddingMode, Size
 from symshare.representations.base import expand
 
 __all__ = [
@@ -82,12 +82,14 @@ def convolve(
     padding = [before for before, _ in geometry.margins]
     stride, dilation, groups = geometry.stride, geometry.dilation, geometry.groups
     if geometry.transposed:
-        extra = geometry.output_padding
-        transpose = _CONV_TRANSPOSE[geometry.dims]
+        transpose, extra = _CONV_TRANSPOSE[geometry.dims], geometry.output_padding
         y = transpose(f, kernel, bias, stride, padding, extra, groups, dilation)
     else:
         if geometry.padding_mode != "zeros" or not geometry.centred:
-            f = _pad(f, geometry)
+            # F.pad counts from the last axis.
+            margins = [n for pair in reversed(geometry.margins) for n in pair]
+            mode = geometry.padding_mode
+            f = F.pad(f, margins, "constant" if mode == "zeros" else mode)
             padding = 0
         y = _CONV[geometry.dims](f, kernel, bias, stride, padding, dilation, groups)
     return y.unflatten(1, (O, G))
@@ -110,27 +112,16 @@ def lift_conv(
     kernel_size: Size,
     stride: Size = 1,
     padding: Size | str = 0,
-    padding_mode: str = "zeros",
+    padding_mode: PaddingMode = "zeros",
     dilation: Size = 1,
     groups: int = 1,
 ) -> Float[Tensor, "B O G *out"]:
-    r"""Lifting convolution, from images to maps on G elements.
+    """Lifting convolution, from images to maps on G elements: Eq. (4) of arXiv:2412.04594.
 
-    .. math:: (k \star f)(x, g) = \sum_{x'} [R_g \theta](x' - x) f(x')
-
-    Eq. (4) of arXiv:2412.04594.
-
-    Args:
-        f: images [B, I, *space].
-        theta: base weights [O, I/groups, P].
-        R: stack [G, P, P] on the P kernel positions.
-        bias: [O], shared over G.
-        kernel_size: one length, or one for each spatial axis; their product is P.
-        stride: step of the kernel; all options are those of `torch.nn.Conv2d`.
-        padding: pixels added on both sides, "same" or "valid".
-        padding_mode: "zeros", "reflect", "replicate" or "circular".
-        dilation: distance of neighbouring taps.
-        groups: blocks of channels that do not see each other.
+    `f` are images [B, I, *space], `theta` base weights [O, I/groups, P], `R` is a stack [G, P, P]
+    on the P kernel positions, and `bias` [O] is shared over G. P is the product of `kernel_size`,
+    one length or one for each spatial axis. The other options, and the equation, are those of
+    :class:`~symshare.layers.LiftConv2d`.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -139,16 +130,8 @@ def lift_conv(
     >>> lift_conv(f, theta, R, kernel_size=(5, 5)).shape
     torch.Size([2, 8, 4, 5, 5])
     """
-    return _conv(
-        "lift_conv",
-        (f, theta, R, bias),
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        padding_mode=padding_mode,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = (kernel_size, stride, padding, padding_mode, dilation, groups)
+    return _conv("lift_conv", (f, theta, R, bias), options)
 
 
 def group_conv(
@@ -161,39 +144,23 @@ def group_conv(
     measure: Float[Tensor, " K"] | None = None,
     stride: Size = 1,
     padding: Size | str = 0,
-    padding_mode: str = "zeros",
+    padding_mode: PaddingMode = "zeros",
     dilation: Size = 1,
     groups: int = 1,
 ) -> Float[Tensor, "B O G *out"]:
-    r"""Group convolution, from maps on K elements to maps on G elements.
+    """Group convolution, from maps on K to maps on G elements: Eq. (2) of arXiv:2412.04594.
 
-    .. math:: (k \star f)(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x' - x) f(x', h)
-
-    Eq. (2) of arXiv:2412.04594.
-
-    The arguments are those of :func:`lift_conv`, for maps f [B, I, K, *space] on K elements, with
-    theta [O, I/groups, K*P], P fast, and R [G, K*P, K*P]. `measure` [K] has a weight for each
-    input element; None means all ones.
-
-    Raises:
-        ValueError: if shapes or options do not fit.
+    Arguments and errors are those of :func:`lift_conv`, for maps f [B, I, K, *space] on K
+    elements, with theta [O, I/groups, K*P], P fast, and R [G, K*P, K*P]. `measure` [K] has a
+    weight for each input element; None means all ones. The equation is that of
+    :class:`~symshare.layers.GroupConv2d`.
 
     >>> f, theta, R = torch.ones(2, 3, 4, 9), torch.ones(8, 3, 12), torch.ones(4, 12, 12)
     >>> group_conv(f, theta, R, kernel_size=(3,), padding=1).shape
     torch.Size([2, 8, 4, 9])
     """
-    return _conv(
-        "group_conv",
-        (f, theta, R, bias),
-        elements=True,
-        measure=measure,
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        padding_mode=padding_mode,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = (kernel_size, stride, padding, padding_mode, dilation, groups)
+    return _conv("group_conv", (f, theta, R, bias), options, elements=True, measure=measure)
 
 
 def lift_conv_transpose(
@@ -209,34 +176,19 @@ def lift_conv_transpose(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Float[Tensor, "B O G *out"]:
-    r"""Transposed lifting convolution: every pixel x' of f stamps the kernels R_g theta.
+    """Transposed lifting convolution: every pixel x' of f stamps the kernels R_g theta.
 
-    .. math:: y(x, g) = \sum_{x'} [R_g \theta](x - s x') f(x')
-
-    with stride s. Transposed as in Section 4 of arXiv:1603.07285.
-
-    The tensors are those of :func:`lift_conv`, the options those of `torch.nn.ConvTranspose2d`:
+    Tensors and errors are those of :func:`lift_conv`, options those of `torch.nn.ConvTranspose2d`:
     `stride` is the distance of the stamped kernels, `padding` is cut off on both sides of the
-    output, and `output_padding` added on one.
-
-    Raises:
-        ValueError: if shapes or options do not fit.
+    output, and `output_padding` added on one. The equation is that of
+    :class:`~symshare.layers.LiftConvTranspose2d`.
 
     >>> f, theta, R = torch.ones(2, 3, 5, 5), torch.ones(8, 3, 4), torch.ones(4, 4, 4)
     >>> lift_conv_transpose(f, theta, R, kernel_size=(2, 2), stride=2).shape
     torch.Size([2, 8, 4, 10, 10])
     """
-    return _conv(
-        "lift_conv_transpose",
-        (f, theta, R, bias),
-        transposed=True,
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    options = (kernel_size, stride, padding, "zeros", dilation, groups, output_padding, True)
+    return _conv("lift_conv_transpose", (f, theta, R, bias), options)
 
 
 def group_conv_transpose(
@@ -253,34 +205,18 @@ def group_conv_transpose(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Float[Tensor, "B O G *out"]:
-    r"""Transposed group convolution, from maps on K elements to maps on G elements.
+    """Transposed group convolution, from maps on K elements to maps on G elements.
 
-    .. math:: y(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x - s x') f(x', h)
-
-    with stride s. Transposed as in Section 4 of arXiv:1603.07285.
-
-    The arguments are those of :func:`group_conv`, with the options of
-    :func:`lift_conv_transpose`.
-
-    Raises:
-        ValueError: if shapes or options do not fit.
+    The tensors are those of :func:`group_conv`, the options those of :func:`lift_conv_transpose`,
+    and the equation is that of :class:`~symshare.layers.GroupConvTranspose2d`.
 
     >>> f, theta, R = torch.ones(2, 3, 4, 5), torch.ones(8, 3, 8), torch.ones(4, 8, 8)
     >>> group_conv_transpose(f, theta, R, kernel_size=(2,), stride=2).shape
     torch.Size([2, 8, 4, 10])
     """
+    options = (kernel_size, stride, padding, "zeros", dilation, groups, output_padding, True)
     return _conv(
-        "group_conv_transpose",
-        (f, theta, R, bias),
-        elements=True,
-        measure=measure,
-        transposed=True,
-        kernel_size=kernel_size,
-        stride=stride,
-        padding=padding,
-        output_padding=output_padding,
-        dilation=dilation,
-        groups=groups,
+        "group_conv_transpose", (f, theta, R, bias), options, elements=True, measure=measure
     )
 
 
@@ -290,17 +226,7 @@ def group_linear(
     R: Float[Tensor, "G D D"],
     bias: Float[Tensor, " O"] | None = None,
 ) -> Float[Tensor, "B O G"]:
-    r"""Linear layer W = R theta on inputs over D positions.
-
-    .. math:: y[b, o, g] = \sum_{i, d} [R_g \theta_{oi}](d) \, x[b, i, d] + \beta_o
-
-    Eq. (5) of arXiv:2412.04594, with channels.
-
-    Args:
-        x: inputs [B, I, D].
-        theta: base weights [O, I, D].
-        R: stack [G, D, D].
-        bias: [O], shared over G.
+    """Linear layer W = R theta, the function of :class:`~symshare.layers.GroupLinear`.
 
     Raises:
         ValueError: if shapes do not fit.
@@ -334,14 +260,13 @@ def _check_bias(who: str, theta: Tensor, bias: Tensor | None) -> None:
 def _conv(
     who: str,
     tensors: tuple[Tensor, Tensor, Tensor, Tensor | None],
-    *,
-    kernel_size: Size,
+    options: tuple[Any, ...],
     elements: bool = False,
     measure: Tensor | None = None,
-    **options: Any,
 ) -> Tensor:
-    """Read the options, check f, theta, R and bias, and convolve; f has elements or has not."""
+    """Read the options of a geometry, check all, and convolve; f has elements or has not."""
     f, theta, R, bias = tensors
+    kernel_size = options[0]
     axes = "B, I, K" if elements else "B, I"
     dims = f.ndim - (3 if elements else 2)
     if isinstance(kernel_size, Sequence):
@@ -351,7 +276,7 @@ def _conv(
             f"{who}: expected f [{axes}, *space] with 1, 2 or 3 spatial axes, got "
             f"{tuple(f.shape)}; reshape f, or give one length for each axis of the kernel"
         )
-    geometry = Geometry.read(who, dims, kernel_size=kernel_size, **options)
+    geometry = Geometry.read(who, dims, *options)
     K, rest = divmod(theta.shape[-1], geometry.taps)
     if rest or not (elements or K == 1):
         raise ValueError(
@@ -370,9 +295,3 @@ def _conv(
     geometry.check_channels(who, channels, theta.shape[0])
     geometry.check_input(who, f, channels, K if elements else None)
     return convolve(f, expand(R, theta), bias, geometry, measure)
-
-
-def _pad(f: Tensor, geometry: Geometry) -> Tensor:
-    mode = "constant" if geometry.padding_mode == "zeros" else geometry.padding_mode
-    # F.pad counts from the last axis.
-    return F.pad(f, [n for pair in reversed(geometry.margins) for n in pair], mode)

@@ -1,8 +1,9 @@
 """Options of a convolution, for any number of spatial axes: read, checked and put to use."""
 
 import math
+import warnings
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -12,7 +13,6 @@ from symshare.groups.shape import each_axis
 Size = int | Sequence[int]
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
-_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 _AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
 
 
@@ -27,7 +27,7 @@ class Geometry(NamedTuple):
 
     kernel_size: tuple[int, ...]
     stride: tuple[int, ...]
-    padding: tuple[int, ...] | Literal["same", "valid"]
+    padding: tuple[int, ...] | str
     padding_mode: PaddingMode
     dilation: tuple[int, ...]
     groups: int
@@ -39,43 +39,43 @@ class Geometry(NamedTuple):
         cls,
         who: str,
         dims: int,
-        *,
         kernel_size: Size,
         stride: Size = 1,
         padding: Size | str = 0,
-        padding_mode: str = "zeros",
+        padding_mode: PaddingMode = "zeros",
         dilation: Size = 1,
         groups: int = 1,
         output_padding: Size = 0,
         transposed: bool = False,
     ) -> "Geometry":
-        """The options as numbers for each of `dims` axes.
+        """The options of torch as numbers for each of `dims` axes; one number stands for all axes.
 
-        Args:
-            who: the layer or function that error messages name.
-            dims: number of spatial axes, 1 to 3.
-            kernel_size: this and the rest as in torch; one number stands for all axes.
-            stride: at least 1.
-            padding: at least 0, "same" or "valid".
-            padding_mode: "zeros", "reflect", "replicate" or "circular".
-            dilation: at least 1.
-            groups: number of blocks of channels.
-            output_padding: at least 0; for transposed convolutions only.
-            transposed: whether they are those of a transposed convolution.
+        They come in the order of the fields.
 
         Raises:
-            ValueError: for options that torch does not know, or that do not go together.
+            ValueError: naming `who`, for options that torch does not know, or that do not go
+                together.
         """
         if dims not in _AXES:
             raise ValueError(f"{who}: expected a kernel of 1, 2 or 3 axes, got {dims}")
+
+        def each(name: str, value: Size, least: int) -> tuple[int, ...]:
+            numbers = each_axis(value, dims)
+            if len(numbers) != dims or min(numbers) < least:
+                raise ValueError(
+                    f"{who}: {name} must be one number or {dims}, each at least {least}, got "
+                    f"{value}"
+                )
+            return numbers
+
         geometry = cls(
-            kernel_size=_each(who, "kernel_size", kernel_size, dims, least=1),
-            stride=_each(who, "stride", stride, dims, least=1),
-            padding=_read_padding(who, padding, dims),
-            padding_mode=_read_mode(who, padding_mode),
-            dilation=_each(who, "dilation", dilation, dims, least=1),
+            kernel_size=each("kernel_size", kernel_size, 1),
+            stride=each("stride", stride, 1),
+            padding=padding if isinstance(padding, str) else each("padding", padding, 0),
+            padding_mode=padding_mode,
+            dilation=each("dilation", dilation, 1),
             groups=groups,
-            output_padding=_each(who, "output_padding", output_padding, dims, least=0),
+            output_padding=each("output_padding", output_padding, 0),
             transposed=transposed,
         )
         geometry._check_combination(who)
@@ -106,15 +106,26 @@ class Geometry(NamedTuple):
         """Whether the output keeps the centre of the input, whatever its size, at stride 1."""
         return all(a == b for a, b in self.margins) and not any(self.output_padding)
 
-    def leftover(self, space: Sequence[int]) -> tuple[int, ...]:
-        """Pixels at the end of each axis that the stride does not reach.
+    def warn_of_size(self, who: str, space: Sequence[int], kind: str, otherwise: str = "") -> bool:
+        """Warn where the stride leaves pixels at the end of an axis, and say whether it did.
 
-        Where they are not 0 the sampled positions lie off centre, so that a flip or a rotation
-        of the input samples other positions.
+        The sampled positions then lie off centre, so that a flip or a rotation of the input
+        samples other positions. The warning names the layer, what kind of thing it takes, and
+        what to do otherwise than to change the size.
         """
-        if self.transposed:
-            return (0,) * self.dims
-        return tuple((room - 1) % s for room, s in zip(self._room(space), self.stride, strict=True))
+        along = list(zip(space, self._reach, self.stride, strict=True))
+        smaller = tuple(n - (n - reach - 1) % s for n, reach, s in along)
+        larger = tuple(n + (reach + 1 - n) % s for n, reach, s in along)
+        if self.transposed or smaller == larger:
+            return False
+        warnings.warn(
+            f"{who}: on {kind} of size {tuple(space)} flips and rotations are not exact, since "
+            "size + 2 padding - dilation (kernel - 1) - 1 is no multiple of the stride; use "
+            f"{kind} of size {smaller} or {larger}{otherwise}",
+            UserWarning,
+            stacklevel=2,
+        )
+        return True
 
     def check_channels(self, who: str, in_channels: int, out_channels: int) -> None:
         """Refuse channels that `groups` does not divide."""
@@ -125,11 +136,7 @@ class Geometry(NamedTuple):
             )
 
     def check_input(self, who: str, f: Tensor, channels: int, elements: int | None = None) -> None:
-        """Refuse a tensor that is no [B, channels, *space], or no [B, channels, elements, *space].
-
-        Raises:
-            ValueError: naming what to do about it.
-        """
+        """Refuse a tensor that is no [B, channels, *space], or [B, channels, elements, *space]."""
         expected = (channels,) if elements is None else (channels, elements)
         if f.ndim != 1 + len(expected) + self.dims or f.shape[1 : 1 + len(expected)] != expected:
             kind = "an input" if elements is None else "a map"
@@ -161,36 +168,25 @@ class Geometry(NamedTuple):
             return f"use in_channels={f.shape[1]}, or make {channels} channels before it"
         return "use representations of one group in this layer and the one before"
 
-    def _room(self, space: Sequence[int]) -> list[int]:
-        """How many positions the kernel has along each axis, if it moves by one."""
+    @property
+    def _reach(self) -> list[int]:
+        """How far along each axis the kernel reaches beyond its first tap and the padding."""
         return [
-            n + a + b - d * (k - 1)
-            for n, (a, b), d, k in zip(
-                space, self.margins, self.dilation, self.kernel_size, strict=True
-            )
+            d * (k - 1) - a - b
+            for d, k, (a, b) in zip(self.dilation, self.kernel_size, self.margins, strict=True)
         ]
 
     def _check_space(self, who: str, space: Sequence[int]) -> None:
         if self.transposed:
-            grown = [
-                (n - 1) * s - a - b + d * (k - 1) + extra + 1
-                for n, s, (a, b), d, k, extra in zip(
-                    space,
-                    self.stride,
-                    self.margins,
-                    self.dilation,
-                    self.kernel_size,
-                    self.output_padding,
-                    strict=True,
-                )
-            ]
+            along = zip(space, self.stride, self._reach, self.output_padding, strict=True)
+            grown = tuple((n - 1) * s + reach + extra + 1 for n, s, reach, extra in along)
             if min(grown) < 1:
                 raise ValueError(
                     f"{who}: padding {self.padding} leaves nothing of {tuple(space)} pixels; the "
-                    f"output would have size {tuple(grown)}; use less padding"
+                    f"output would have size {grown}; use less padding"
                 )
             return
-        if min(self._room(space)) < 1:
+        if any(n <= reach for n, reach in zip(space, self._reach, strict=True)):
             dilated = "" if set(self.dilation) == {1} else f" and dilation {self.dilation}"
             raise ValueError(
                 f"{who}: a kernel of size {self.kernel_size}{dilated} does not fit into "
@@ -206,6 +202,15 @@ class Geometry(NamedTuple):
             )
 
     def _check_combination(self, who: str) -> None:
+        if isinstance(self.padding, str) and self.padding not in ("same", "valid"):
+            raise ValueError(
+                f"{who}: padding must be numbers, 'same' or 'valid', got {self.padding!r}"
+            )
+        modes = get_args(PaddingMode)
+        if self.padding_mode not in modes:
+            raise ValueError(
+                f"{who}: padding_mode must be one of {list(modes)}, got {self.padding_mode!r}"
+            )
         if self.padding == "same" and set(self.stride) != {1}:
             raise ValueError(
                 f"{who}: padding='same' needs stride 1, got stride {self.stride}; give the "
@@ -228,29 +233,3 @@ class Geometry(NamedTuple):
                 f"{who}: output_padding must be smaller than stride {self.stride} or dilation "
                 f"{self.dilation}, got {self.output_padding}; use more stride"
             )
-
-
-def _each(who: str, name: str, value: Size, dims: int, least: int) -> tuple[int, ...]:
-    each = each_axis(value, dims)
-    if len(each) != dims or any(n < least for n in each):
-        raise ValueError(
-            f"{who}: {name} must be one number or {dims}, each at least {least}, got {value}"
-        )
-    return each
-
-
-def _read_padding(
-    who: str, padding: Size | str, dims: int
-) -> tuple[int, ...] | Literal["same", "valid"]:
-    if padding == "same" or padding == "valid":
-        return padding
-    if isinstance(padding, str):
-        raise ValueError(f"{who}: padding must be numbers, 'same' or 'valid', got {padding!r}")
-    return _each(who, "padding", padding, dims, least=0)
-
-
-def _read_mode(who: str, mode: str) -> PaddingMode:
-    for known in _PADDING_MODES:
-        if mode == known:
-            return known
-    raise ValueError(f"{who}: padding_mode must be one of {list(_PADDING_MODES)}, got {mode!r}")

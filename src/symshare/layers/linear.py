@@ -9,8 +9,6 @@ from symshare.layers import functional
 from symshare.layers.weights import WeightSharing
 from symshare.representations import Representation, Stack
 
-__all__ = ["GroupLinear"]
-
 
 class GroupLinear(WeightSharing):
     r"""Linear layer W = R theta on a G-space, without translation: from [B, I, D] to [B, O, G].

@@ -1,5 +1,7 @@
 """Norms of single samples, with the measure over the group."""
 
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -8,10 +10,24 @@ from symshare.layers.pooling import check_map, shares
 from symshare.representations import Measure
 from symshare.representations.measure import check_gate
 
-__all__ = ["GroupInstanceNorm", "GroupLayerNorm"]
+
+class _SampleNorm(nn.Module):
+    """Either norm; they differ in the axes that mean and variance are taken over."""
+
+    across_channels: ClassVar[bool]
+
+    def __init__(self, gate: Measure | None = None, eps: float = 1e-5):
+        super().__init__()
+        check_gate(type(self).__name__, gate)
+        self.gate = gate
+        self.eps = eps
+
+    def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
+        check_map(type(self).__name__, f, self.gate)
+        return normalise(f, shares(self.gate), self.across_channels, self.eps)
 
 
-class GroupLayerNorm(nn.Module):
+class GroupLayerNorm(_SampleNorm):
     """Normalise each sample over channels, group and space; no parameters.
 
     The mean and the variance are taken with the measure over the group, so elements of measure
@@ -26,50 +42,25 @@ class GroupLayerNorm(nn.Module):
     True
     """
 
-    def __init__(self, gate: Measure | None = None, eps: float = 1e-5):
-        super().__init__()
-        check_gate("GroupLayerNorm", gate)
-        self.gate = gate
-        self.eps = eps
-
-    def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
-        check_map("GroupLayerNorm", f, self.gate)
-        return normalise(f, shares(self.gate), across_channels=True, eps=self.eps)
+    across_channels = True
 
 
-class GroupInstanceNorm(nn.Module):
-    """Normalise each sample and channel over group and space; no parameters.
-
-    Args:
-        gate: the measure of the representation before it; None weighs all elements alike.
-        eps: added to the variance.
+class GroupInstanceNorm(_SampleNorm):
+    """Normalise each sample and channel over group and space; else as :class:`GroupLayerNorm`.
 
     >>> y = GroupInstanceNorm()(torch.randn(2, 3, 4, 5, 5))
     >>> bool(y.mean((2, 3, 4)).abs().max() < 1e-5)
     True
     """
 
-    def __init__(self, gate: Measure | None = None, eps: float = 1e-5):
-        super().__init__()
-        check_gate("GroupInstanceNorm", gate)
-        self.gate = gate
-        self.eps = eps
-
-    def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *space"]:
-        check_map("GroupInstanceNorm", f, self.gate)
-        return normalise(f, shares(self.gate), across_channels=False, eps=self.eps)
+    across_channels = False
 
 
 def normalise(f: Tensor, weights: Tensor | None, across_channels: bool, eps: float) -> Tensor:
     """Standardise each sample of a map [B, C, G, ...] over group and space.
 
-    Baked networks compute it too, as they do :func:`group_mean`.
-
-    Args:
-        f: a map on the group.
-        weights: of the elements, summing to one; None weighs all alike.
-        across_channels: over channels too.
-        eps: added to the variance.
+    The weights of the elements sum to one; None weighs all alike. Baked networks compute it too,
+    as they do :func:`group_mean`.
     """
     if weights is None:
         return nn.functional.layer_norm(f, f.shape[1 if across_channels else 2 :], eps=eps)

@@ -1,6 +1,5 @@
 """Means and maxima, over the group or over space."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -11,8 +10,6 @@ from torch import Tensor, nn
 from symshare.layers.geometry import Geometry, Size
 from symshare.representations import Measure
 from symshare.representations.measure import check_gate
-
-__all__ = ["GroupMaxPool", "GroupPool", "SpatialAvgPool", "SpatialMaxPool"]
 
 
 class GroupPool(nn.Module):
@@ -76,19 +73,15 @@ class _SpatialPool(nn.Module):
                 f"{who}: kernel_size gives one length for each axis of space, got {kernel_size}; "
                 f"for images use ({kernel_size}, {kernel_size})"
             )
+        stride = kernel_size if stride is None else stride
         self.geometry = Geometry.read(
-            who,
-            len(kernel_size),
-            kernel_size=kernel_size,
-            stride=kernel_size if stride is None else stride,
-            padding=padding,
-            **options,
+            who, len(kernel_size), kernel_size, stride, padding, **options
         )
         used = ["kernel_size", "stride", "padding", *options]
         self.pool = self.kinds[len(kernel_size) - 1](
             **{name: getattr(self.geometry, name) for name in used}
         )
-        self._said_sizes = False
+        self._said_size = False
 
     def forward(self, f: Float[Tensor, "B C G *space"]) -> Float[Tensor, "B C G *out"]:
         dims = self.geometry.dims
@@ -97,24 +90,10 @@ class _SpatialPool(nn.Module):
                 f"{type(self).__name__}: expected a map [B, C, G, ...] with {dims} axes of space, "
                 f"got {tuple(f.shape)}; kernel_size gives one length for each of them"
             )
-        if not (self._said_sizes or torch.compiler.is_compiling()):
-            self._check_sizes(tuple(f.shape[3:]), f.shape[2])
+        if not (f.shape[2] == 1 or self._said_size or torch.compiler.is_compiling()):
+            who = f"{type(self).__name__}({self.extra_repr()})"
+            self._said_size = self.geometry.warn_of_size(who, f.shape[3:], "maps")
         return self.pool(f.flatten(1, 2)).unflatten(1, f.shape[1:3])
-
-    def _check_sizes(self, space: tuple[int, ...], group_size: int) -> None:
-        """Warn once where the stride puts the windows off centre."""
-        leftover = self.geometry.leftover(space)
-        if group_size == 1 or not any(leftover):
-            return
-        self._said_sizes = True
-        smaller = tuple(n - r for n, r in zip(space, leftover, strict=True))
-        warnings.warn(
-            f"{type(self).__name__}({self.extra_repr()}): on maps of size {space} flips and "
-            "rotations are not exact, since the windows do not reach the last pixels; use maps "
-            f"of size {smaller}",
-            UserWarning,
-            stacklevel=2,
-        )
 
     def extra_repr(self) -> str:
         return self.pool.extra_repr()
@@ -190,11 +169,7 @@ def shares(gate: Measure | None) -> Float[Tensor, " G"] | None:
 
 
 def check_map(who: str, f: Tensor, gate: Measure | None = None) -> None:
-    """Refuse what has no group axis, or another number of elements than the measure.
-
-    Raises:
-        ValueError: saying where the axis belongs, or where to find the measure.
-    """
+    """Refuse what has no group axis, or another number of elements than the measure."""
     if f.ndim < 3:
         raise ValueError(
             f"{who}: expected a map [B, C, G, ...], got {tuple(f.shape)}; the group axis comes "
@@ -210,12 +185,9 @@ def check_map(who: str, f: Tensor, gate: Measure | None = None) -> None:
 def group_mean(f: Tensor, weights: Tensor | None) -> Tensor:
     """Mean over the group axis of a map [B, C, G, ...].
 
-    Baked networks compute it too, and have to be read by every tool for graphs: so nothing here
-    depends on shapes, and no annotation is one that TorchScript does not know.
-
-    Args:
-        f: a map on the group.
-        weights: of the elements, summing to one; None weighs all alike.
+    The weights of the elements sum to one; None weighs all alike. Baked networks compute it too,
+    and have to be read by every tool for graphs: so nothing here depends on shapes, and no
+    annotation is one that TorchScript does not know.
     """
     if weights is None:
         return f.mean(2)

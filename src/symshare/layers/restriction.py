@@ -11,8 +11,6 @@ from symshare.groups import Action, GroupAction
 from symshare.layers.convolution import Convolution
 from symshare.representations import Fixed
 
-__all__ = ["cosets", "restrict"]
-
 Layer = TypeVar("Layer", bound=Convolution)
 
 

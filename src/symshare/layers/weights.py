@@ -86,11 +86,7 @@ class WeightSharing(Versioned):
 
 
 def check_representation(who: str, representation: object) -> Representation:
-    """Refuse what is no representation: most likely a group, or a stack of matrices.
-
-    Raises:
-        TypeError: saying what to pass.
-    """
+    """Refuse what is no representation: most likely a group, or a stack of matrices."""
     if representation is None:
         raise TypeError(
             f"{who}: the representation is missing, which says how kernels are transformed; pass "

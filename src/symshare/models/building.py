@@ -10,8 +10,6 @@ from symshare.groups import Action
 from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
 from symshare.models.network import GroupNetwork
 from symshare.models.residual import CIFAR10, GroupResNet, ResidualArchitecture
-from symshare.models.stacks import wscnn
-from symshare.models.widths import free_parameters, matched_channels
 from symshare.representations import (
     Birkhoff,
     Fixed,
@@ -25,7 +23,7 @@ from symshare.representations import (
 from symshare.representations.starts import random_permutations, with_identity
 from symshare.settings import READERS, NetworkConfig
 
-__all__ = ["architecture_of", "build_network", "dictionary"]
+AnyArchitecture = Architecture | ResidualArchitecture
 
 _NAMED: dict[str, Callable[[], Action]] = {
     "C1": lambda: groups.rotations(1),
@@ -100,9 +98,7 @@ def build_network(
     return GroupCNN(shape, channels, classes, C, stacks, image_size)
 
 
-def architecture_of(
-    config: NetworkConfig, image_size: tuple[int, int]
-) -> Architecture | ResidualArchitecture:
+def architecture_of(config: NetworkConfig, image_size: tuple[int, int]) -> AnyArchitecture:
     """Number and size of the layers, for images of this height and width.
 
     >>> architecture_of(NetworkConfig(), (8, 8)).kernel_size
@@ -115,8 +111,58 @@ def architecture_of(
     return shape if config.norm == "auto" else replace(shape, norm=config.norm)
 
 
+def free_parameters(
+    architecture: AnyArchitecture,
+    in_channels: int,
+    classes: int,
+    channels: int,
+    group_size: int = 1,
+) -> int:
+    """Free parameters of a network of this architecture, without building it.
+
+    >>> free_parameters(MNIST, 1, 10, 64), free_parameters(MNIST, 1, 10, 16, group_size=4)
+    (412170, 103050)
+    >>> free_parameters(CIFAR10, 3, 10, 64), free_parameters(CIFAR10, 3, 10, 32, group_size=4)
+    (1660170, 1632394)
+    """
+    return architecture.free_parameters(in_channels, classes, channels, group_size)
+
+
+def matched_channels(
+    architecture: AnyArchitecture, in_channels: int, classes: int, group_size: int, parameters: int
+) -> int:
+    """Width at which a network with G elements has nearest to this many free parameters.
+
+    >>> matched_channels(MNIST, 1, 10, group_size=4, parameters=412_170)
+    32
+    """
+    count = partial(free_parameters, architecture, in_channels, classes, group_size=group_size)
+    upper = 1
+    while count(upper) < parameters:
+        upper += 1
+    return min(range(max(1, upper - 1), upper + 1), key=lambda c: abs(count(c) - parameters))
+
+
+def plain(blocks: int) -> list[Representation]:
+    """Representations of a plain CNN: the trivial group in every convolution."""
+    return [Fixed(groups.rotations(1))] * blocks
+
+
+def wscnn(
+    architecture: AnyArchitecture, group_size: int, make: Callable[..., Representation] = Sinkhorn
+) -> list[Representation]:
+    """Representations of the paper's networks: a free stack for each convolution.
+
+    >>> sum(p.numel() for rep in wscnn(MNIST, 4) for p in rep.parameters())
+    121875
+    """
+    taps = architecture.kernel_size**2
+    sizes = [taps] + [group_size * taps] * (architecture.convolutions - 1)
+    return [make(group_size, positions) for positions in sizes]
+
+
 def _representations(
-    config: NetworkConfig, action: Action, shape: Architecture | ResidualArchitecture
+    config: NetworkConfig, action: Action, shape: AnyArchitecture
 ) -> list[Representation]:
     """A representation for every convolution, the lifting one first."""
     size, hidden = shape.kernel_size, shape.convolutions - 1

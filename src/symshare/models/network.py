@@ -5,8 +5,6 @@ from torch import nn
 from symshare.layers import GroupConv2d, LiftConv2d
 from symshare.representations import Representation, Stack
 
-__all__ = ["GroupNetwork", "representation_parameters"]
-
 
 class GroupNetwork(nn.Module):
     """A network of one lifting convolution and group convolutions, in the order of their use."""
@@ -15,10 +13,7 @@ class GroupNetwork(nn.Module):
 
     def stacks(self) -> list[Stack]:
         """The stack of every convolution, the lifting one first."""
-        layers = (
-            module for module in self.modules() if isinstance(module, LiftConv2d | GroupConv2d)
-        )
-        return [layer.stack for layer in layers]
+        return [m.stack for m in self.modules() if isinstance(m, LiftConv2d | GroupConv2d)]
 
     def representation_parameters(self) -> int:
         """Number of parameters of the representations, shared ones counted once."""

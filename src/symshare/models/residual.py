@@ -8,18 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d
 
-from symshare.layers import (
-    GroupBatchNorm,
-    GroupConv2d,
-    GroupInstanceNorm,
-    GroupPool,
-    LiftConv2d,
-)
+from symshare.layers import GroupBatchNorm, GroupConv2d, GroupInstanceNorm, GroupPool, LiftConv2d
 from symshare.layers.weights import check_representation
 from symshare.models.network import GroupNetwork
 from symshare.representations import Representation
-
-__all__ = ["CIFAR10", "GroupResNet", "ResidualArchitecture"]
 
 _HEAD = 256
 """Width of the hidden layer of the head."""
@@ -151,14 +143,8 @@ class ResidualBlock(nn.Module):
         h_i(f) = \mathrm{ReLU}(\mathrm{IN}(k_i \star f))
 
     The shortcut s is the identity, or where the width changes a linear map of the channels, the
-    same at every group element and pixel.
-
-    Args:
-        in_channels: I.
-        out_channels: O.
-        kernel_size: side of both kernels.
-        first: representation of the first convolution.
-        second: of the second.
+    same at every group element and pixel. `first` and `second` are the representations of the
+    two convolutions.
     """
 
     def __init__(
