@@ -12,8 +12,8 @@ from torch import nn
 from experiments.finding import closed, find, once
 from experiments.image_settings import ImageRun
 from experiments.protocol import protocol
-from experiments.published_networks import network
 from experiments.scores import align, sharpness, stack_metrics
+from experiments.study_networks import network
 from symshare import groups
 from symshare.data import Splits, Transform
 from symshare.files import write_atomically

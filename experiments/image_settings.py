@@ -1,12 +1,15 @@
 """What one run on images is: importing this does not import torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from symshare.settings import NetworkConfig
+from symshare.settings import READERS, Kind, NetworkConfig
 from symshare.train.settings import OptimConfig
 
-__all__ = ["ImageRun", "ImagesConfig", "PublishedNetwork"]
+__all__ = ["Ablation", "ImageRun", "ImagesConfig", "StudyNetwork"]
+
+Ablation = Literal["row-stochastic", "unconstrained", "frozen-random"]
 
 
 @dataclass(frozen=True)
@@ -46,22 +49,44 @@ class ImagesConfig:
             raise ValueError("images.test: name at least one test, such as {rotated: rotate:360}")
 
 
+FREE = ("sinkhorn", "row-stochastic", "unconstrained")
+"""Kinds of network with free stacks, which may start anywhere."""
+
+
 @dataclass(frozen=True)
-class PublishedNetwork(NetworkConfig):
-    """A network, with what only the published code has.
+class StudyNetwork(NetworkConfig):
+    """A network of the library, with what only studies compare.
 
     The group may also be "found": what `symshare discover` finds in the training and validation
     images. What holds in part counts for "gated" only.
 
     Attributes:
+        architecture: also "residual", the paper's for CIFAR-10.
+        kind: also "row-stochastic" and "unconstrained", free stacks without the projection, and
+            "frozen-random", random permutations that never change.
+        lifting_padding: of the "residual" architecture, "same" or, as the published G-CNN had it,
+            "valid".
         mask: of "gcnn", "none" or, as published, "disk": taps outside it stay zero.
         weights: where base weights start: "default", U(-b, b) with b = 1/sqrt(fan in) for all, or
             "published", by the kind of network: "gcnn" N(0, 2/sqrt(fan in)), "sinkhorn" a normal
             lifting layer of the default spread, both without biases, "cnn" the default.
     """
 
+    # More than the library can build: experiments.study_networks.network builds the rest.
+    architecture: Literal["auto", "mnist", "small", "residual"] = "auto"  # pyrefly: ignore
+    kind: Kind | Ablation = "cnn"  # pyrefly: ignore
+    lifting_padding: Literal["same", "valid"] = "same"
     mask: Literal["none", "disk"] = "none"
     weights: Literal["default", "published"] = "default"
+    free_kinds: ClassVar[tuple[str, ...]] = FREE
+    readers: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **READERS,
+        "elements": (*FREE, "frozen-random", "birkhoff"),
+        "init": (*FREE, "birkhoff"),
+        "anchor": (*FREE, "birkhoff"),
+        "norm": ("auto", "mnist", "small"),
+        "lifting_padding": ("residual",),
+    }
 
     def __post_init__(self) -> None:
         """Refuse what was published of no such kind."""
@@ -87,7 +112,7 @@ class ImageRun:
     """
 
     images: ImagesConfig
-    network: PublishedNetwork = field(default_factory=PublishedNetwork)
+    network: StudyNetwork = field(default_factory=StudyNetwork)
     optim: OptimConfig = field(default_factory=OptimConfig)
     seed: int = 0
 

@@ -10,9 +10,9 @@ import yaml
 
 from experiments import catalogue
 from experiments.catalogue import STUDIES, read_row, select
-from experiments.image_settings import ImageRun, PublishedNetwork
+from experiments.image_settings import ImageRun, StudyNetwork
 from experiments.jobs import BUDGETS, jobs, settings
-from experiments.published_networks import network
+from experiments.study_networks import network
 from symshare import groups
 from symshare.data import LabelledImages
 from symshare.settings import READERS, Kind, NetworkConfig
@@ -196,7 +196,7 @@ def test_a_disk_leaves_21_of_25_taps_in_every_layer():
 
 
 def test_a_disk_keeps_a_network_invariant():
-    config = PublishedNetwork("mnist", "gcnn", width=8, mask="disk", weights="published")
+    config = StudyNetwork("mnist", "gcnn", width=8, mask="disk", weights="published")
     x = torch.rand(2, 1, 28, 28)
     data = LabelledImages(x, torch.tensor([0, 1]), ("a", "b"))
     net = network(config, groups.rotations(4), data).eval()
@@ -212,7 +212,7 @@ def test_published_weights_have_their_spread(kind, lifting, hidden):
     torch.manual_seed(0)
     data = LabelledImages(torch.zeros(1, 3, 28, 28), torch.tensor([0]), ("a", "b"))
     dictionary = groups.rotations(1 if kind == "cnn" else 4)
-    config = PublishedNetwork("mnist", kind, width=64, weights="published")
+    config = StudyNetwork("mnist", kind, width=64, weights="published")
     net = network(config, dictionary, data)
     for layer, spread in ((net.lifting, lifting), (net.hidden[0], hidden)):
         scaled = layer.theta.detach() * layer.theta[0].numel() ** 0.5
@@ -236,7 +236,7 @@ def test_frozen_random_stacks_are_permutations_that_do_not_learn():
 @pytest.mark.parametrize("kind", get_args(Kind))
 @pytest.mark.parametrize("architecture", ["mnist", "residual"])
 def test_every_kind_of_network_runs(kind, architecture):
-    config = PublishedNetwork(architecture, kind, width=4)
+    config = StudyNetwork(architecture, kind, width=4)
     side = 28 if architecture == "mnist" else 32
     images = torch.rand(2, 1, side, side)
     data = LabelledImages(images, torch.tensor([0, 1]), ("a", "b"))

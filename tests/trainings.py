@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
+from experiments.residual import GroupResNet, ResidualArchitecture
 from symshare import groups
 from symshare.data import load, transform
-from symshare.models import GroupResNet, ResidualArchitecture
 from symshare.representations import Gated, Sinkhorn
 from symshare.train.loop import train
 from symshare.train.processes import together

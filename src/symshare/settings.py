@@ -1,9 +1,10 @@
 """What a network is, as a plain dataclass: importing it does not import torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-__all__ = ["FREE", "READERS", "Kind", "NetworkConfig"]
+__all__ = ["READERS", "Kind", "NetworkConfig"]
 
 Kind = Literal[
     "cnn",
@@ -13,24 +14,16 @@ Kind = Literal[
     "gated",
     "birkhoff",
     "kronecker",
-    "row-stochastic",
-    "unconstrained",
-    "frozen-random",
 ]
-
-FREE = ("sinkhorn", "row-stochastic", "unconstrained")
-"""Kinds of network with free stacks, which may start anywhere."""
 
 READERS = {
     "group": ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near"),
-    "elements": (*FREE, "frozen-random", "birkhoff"),
-    "init": (*FREE, "birkhoff"),
-    "anchor": (*FREE, "birkhoff"),
+    "elements": ("sinkhorn", "birkhoff"),
+    "init": ("sinkhorn", "birkhoff"),
+    "anchor": ("sinkhorn", "birkhoff"),
     "iterations": ("sinkhorn",),
-    "norm": ("auto", "mnist", "small"),
-    "lifting_padding": ("residual",),
 }
-"""Kinds and architectures that read an option; all read the others."""
+"""Kinds that read an option; all read the others."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +31,12 @@ class NetworkConfig:
     """Which network.
 
     Attributes:
-        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "small" (3 blocks, kernel 3),
-            "residual" (the paper's for CIFAR-10), or "auto": the first from 21 pixels a side, the
-            second below.
+        architecture: "mnist" (the paper's: 5 blocks, kernel 5), "small" (3 blocks, kernel 3), or
+            "auto": the first from 21 pixels a side, the second below.
         kind: what its representations are. "cnn": no sharing; "gcnn": a fixed set of elements;
             "gated": a learned measure on a dictionary; "birkhoff": convex combinations over one;
             "kronecker": one learned symmetry for all layers; "sinkhorn": free learned stacks, the
-            paper's network; "sinkhorn-near": the same from near known elements; "row-stochastic"
-            and "unconstrained": the same without the projection; "frozen-random": random
-            permutations that never change.
+            paper's network; "sinkhorn-near": the same from near known elements.
         group: elements of "gcnn", dictionary of "gated" and "birkhoff", start of "kronecker" and
             "sinkhorn-near": C1, C2, C4, C8, D2, D4, flipW, or the names of symmetries of the
             square beside the identity, such as (rot90, rot180, rot270).
@@ -58,11 +48,9 @@ class NetworkConfig:
         iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
         anchor: hold the first element at the identity.
-        lifting_padding: of the "residual" architecture, "same" or, as the published G-CNN had it,
-            "valid".
     """
 
-    architecture: Literal["auto", "mnist", "small", "residual"] = "auto"
+    architecture: Literal["auto", "mnist", "small"] = "auto"
     kind: Kind = "cnn"
     group: str | tuple[str, ...] = "C4"
     elements: int = 4
@@ -71,7 +59,8 @@ class NetworkConfig:
     init: Literal["sharp", "paper", "identity"] = "sharp"
     iterations: int | None = None
     anchor: bool = True
-    lifting_padding: Literal["same", "valid"] = "same"
+    readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
+    free_kinds: ClassVar[tuple[str, ...]] = ("sinkhorn",)
 
     def __post_init__(self) -> None:
         """Refuse a network without channels or elements, and options that nothing reads."""
@@ -79,12 +68,13 @@ class NetworkConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"network: {name} must be at least 1, got {value}")
-        if self.init == "identity" and self.kind not in FREE:
+        free = self.free_kinds
+        if self.init == "identity" and self.kind not in free:
             raise ValueError(
-                f"network: {self.kind} cannot start at the identity, only {', '.join(FREE)}"
+                f"network: {self.kind} cannot start at the identity, only {', '.join(free)}"
             )
         for option in fields(self):
-            readers = READERS.get(option.name, (self.kind, self.architecture))
+            readers = self.readers.get(option.name, (self.kind, self.architecture))
             unread = {self.kind, self.architecture}.isdisjoint(readers)
             if unread and getattr(self, option.name) != option.default:
                 raise ValueError(

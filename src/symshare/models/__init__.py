@@ -7,21 +7,18 @@ from symshare.models.building import (
     free_parameters,
     matched_channels,
     plain,
+    representations_of,
     wscnn,
 )
 from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN, probe
 from symshare.models.network import GroupNetwork, representation_parameters
-from symshare.models.residual import CIFAR10, GroupResNet, ResidualArchitecture
 
 __all__ = [
-    "CIFAR10",
     "MNIST",
     "SMALL",
     "Architecture",
     "GroupCNN",
     "GroupNetwork",
-    "GroupResNet",
-    "ResidualArchitecture",
     "architecture_of",
     "build_network",
     "dictionary",
@@ -30,5 +27,6 @@ __all__ = [
     "plain",
     "probe",
     "representation_parameters",
+    "representations_of",
     "wscnn",
 ]

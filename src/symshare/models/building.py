@@ -3,27 +3,41 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol
 
 from symshare import groups
 from symshare.groups import Action
 from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
-from symshare.models.network import GroupNetwork
-from symshare.models.residual import CIFAR10, GroupResNet, ResidualArchitecture
 from symshare.representations import (
     Birkhoff,
     Fixed,
     Gated,
     Kronecker,
     Representation,
-    RowStochastic,
     Sinkhorn,
-    Unconstrained,
 )
-from symshare.representations.starts import random_permutations, with_identity
 from symshare.settings import READERS, NetworkConfig
 
-AnyArchitecture = Architecture | ResidualArchitecture
+
+class Shape(Protocol):
+    """Number and size of the layers of a network, whatever its representations."""
+
+    @property
+    def kernel_size(self) -> int:
+        """Side of every kernel."""
+        ...
+
+    @property
+    def convolutions(self) -> int:
+        """Number of convolutions, each with a representation."""
+        ...
+
+    def free_parameters(
+        self, in_channels: int, classes: int, channels: int, group_size: int
+    ) -> int:
+        """Parameters of a network of this shape, those of its representations left out."""
+        ...
+
 
 _NAMED: dict[str, Callable[[], Action]] = {
     "C1": lambda: groups.rotations(1),
@@ -68,7 +82,7 @@ def build_network(
     *,
     action: Action | None = None,
     representations: list[Representation] | None = None,
-) -> GroupNetwork:
+) -> GroupCNN:
     """The network of a description.
 
     Args:
@@ -90,29 +104,25 @@ def build_network(
     channels, height, width = image
     image_size = (height, width)
     shape = architecture_of(config, image_size)
-    stacks = representations or _representations(config, action or dictionary(config), shape)
+    stacks = representations or representations_of(config, action or dictionary(config), shape)
     reference = free_parameters(shape, channels, classes, config.width)
     C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
-    if isinstance(shape, ResidualArchitecture):
-        return GroupResNet(shape, channels, classes, C, stacks, image_size)
     return GroupCNN(shape, channels, classes, C, stacks, image_size)
 
 
-def architecture_of(config: NetworkConfig, image_size: tuple[int, int]) -> AnyArchitecture:
+def architecture_of(config: NetworkConfig, image_size: tuple[int, int]) -> Architecture:
     """Number and size of the layers, for images of this height and width.
 
     >>> architecture_of(NetworkConfig(), (8, 8)).kernel_size
     3
     """
-    if config.architecture == "residual":
-        return replace(CIFAR10, lifting_padding=config.lifting_padding)
     fitting = MNIST if min(image_size) >= MNIST.smallest else SMALL
     shape = {"mnist": MNIST, "small": SMALL, "auto": fitting}[config.architecture]
     return shape if config.norm == "auto" else replace(shape, norm=config.norm)
 
 
 def free_parameters(
-    architecture: AnyArchitecture,
+    architecture: Shape,
     in_channels: int,
     classes: int,
     channels: int,
@@ -122,14 +132,12 @@ def free_parameters(
 
     >>> free_parameters(MNIST, 1, 10, 64), free_parameters(MNIST, 1, 10, 16, group_size=4)
     (412170, 103050)
-    >>> free_parameters(CIFAR10, 3, 10, 64), free_parameters(CIFAR10, 3, 10, 32, group_size=4)
-    (1660170, 1632394)
     """
     return architecture.free_parameters(in_channels, classes, channels, group_size)
 
 
 def matched_channels(
-    architecture: AnyArchitecture, in_channels: int, classes: int, group_size: int, parameters: int
+    architecture: Shape, in_channels: int, classes: int, group_size: int, parameters: int
 ) -> int:
     """Width at which a network with G elements has nearest to this many free parameters.
 
@@ -149,7 +157,7 @@ def plain(blocks: int) -> list[Representation]:
 
 
 def wscnn(
-    architecture: AnyArchitecture, group_size: int, make: Callable[..., Representation] = Sinkhorn
+    architecture: Shape, group_size: int, make: Callable[..., Representation] = Sinkhorn
 ) -> list[Representation]:
     """Representations of the paper's networks: a free stack for each convolution.
 
@@ -161,17 +169,22 @@ def wscnn(
     return [make(group_size, positions) for positions in sizes]
 
 
-def _representations(
-    config: NetworkConfig, action: Action, shape: AnyArchitecture
-) -> list[Representation]:
-    """A representation for every convolution, the lifting one first."""
+def representations_of(config: NetworkConfig, action: Action, shape: Shape) -> list[Representation]:
+    """A representation for every convolution of a network, the lifting one first.
+
+    Args:
+        config: of what kind.
+        action: the elements or dictionary.
+        shape: of the network.
+    """
     size, hidden = shape.kernel_size, shape.convolutions - 1
     if config.kind in _ONE_FOR_ALL:
         return [_ONE_FOR_ALL[config.kind](config, action, size)] * (1 + hidden)
     if config.kind == "sinkhorn-near":
         near = action.regular(size)
         return [Sinkhorn.near(action.lift(size)), *(Sinkhorn.near(near) for _ in range(hidden))]
-    return wscnn(shape, config.elements, partial(_FREE[config.kind], config))
+    options = {"anchor": config.anchor, "init": config.init, "iterations": config.iterations}
+    return wscnn(shape, config.elements, partial(Sinkhorn, **options))
 
 
 def _birkhoff(config: NetworkConfig, action: Action, kernel_size: int) -> Representation:
@@ -187,18 +200,4 @@ _ONE_FOR_ALL: dict[str, Callable[[NetworkConfig, Action, int], Representation]] 
     "kronecker": lambda config, action, kernel_size: Kronecker.from_action(
         action, kernel_size, learn=True
     ),
-}
-
-
-_FREE: dict[str, Callable[[NetworkConfig, int, int], Representation]] = {
-    "sinkhorn": lambda config, G, D: Sinkhorn(
-        G, D, anchor=config.anchor, init=config.init, iterations=config.iterations
-    ),
-    "row-stochastic": lambda config, G, D: RowStochastic(
-        G, D, anchor=config.anchor, init=config.init
-    ),
-    "unconstrained": lambda config, G, D: Unconstrained(
-        G, D, anchor=config.anchor, init=config.init
-    ),
-    "frozen-random": lambda config, G, D: Fixed(with_identity(random_permutations(G - 1, D))),
 }

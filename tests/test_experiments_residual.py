@@ -8,12 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from experiments.residual import CIFAR10, GroupResNet, ResidualArchitecture
 from symshare import bake, export, groups, shared
 from symshare.layers import GroupBatchNorm
 from symshare.models import (
-    CIFAR10,
-    GroupResNet,
-    ResidualArchitecture,
     free_parameters,
     matched_channels,
     plain,
