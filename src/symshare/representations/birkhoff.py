@@ -1,5 +1,6 @@
 """Learned elements that are convex combinations of a dictionary of permutations."""
 
+from abc import abstractmethod
 from typing import Literal
 
 import torch
@@ -17,32 +18,21 @@ from symshare.representations.base import (
 )
 from symshare.representations.known import OfElements
 from symshare.representations.starts import near
-from symshare.representations.state import Constant, Shareable
+from symshare.representations.state import Constant
 from symshare.sinkhorn import marginal_error
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
 
-class Coefficients(Shareable):
-    """Convex coefficients c [G, N]: each of G slots is a distribution over N elements.
+class Coefficients(Penalised):
+    """Convex coefficients c [G, N] of a `Birkhoff`: each of G slots is a distribution.
 
-    Args:
-        group_size: G.
-        elements: N.
-        anchor: keep slot 0 at element 0, without parameters.
-        init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
-            U[0, 1).
-
-    >>> Coefficients(2, 2)()
+    >>> Coefficients(2, 2, anchor=True, init="sharp")()
     tensor([[1.0000, 0.0000],
             [0.0500, 0.9500]], grad_fn=<CatBackward0>)
     """
 
     def __init__(
-        self,
-        group_size: int,
-        elements: int,
-        anchor: bool = True,
-        init: Literal["sharp", "paper"] = "sharp",
+        self, group_size: int, elements: int, anchor: bool, init: Literal["sharp", "paper"]
     ):
         if init not in ("sharp", "paper"):
             raise ValueError(f"Birkhoff: init must be 'sharp' or 'paper', got {init!r}")
@@ -51,8 +41,7 @@ class Coefficients(Shareable):
         if init == "paper":
             logits = torch.rand(group_size - anchor, elements)
         else:
-            nearest = torch.eye(elements)[torch.arange(anchor, group_size) % elements]
-            logits = near(nearest)
+            logits = near(torch.eye(elements)[torch.arange(anchor, group_size) % elements])
         self.logits = nn.Parameter(logits)
 
     @property
@@ -68,13 +57,11 @@ class Coefficients(Shareable):
         return torch.cat([first, c])
 
     def entropy(self) -> Float[Tensor, ""]:
-        """Entropy of all slots together, in nats."""
         logits = at_least_float32(self.logits)
         # Finite slopes also where coefficients underflow.
         return -(logits.softmax(-1) * logits.log_softmax(-1)).sum()
 
     def norm(self) -> Float[Tensor, ""]:
-        """Zero: nothing is projected."""
         return self.logits.new_zeros(())
 
     def extra_repr(self) -> str:
@@ -144,13 +131,8 @@ class Birkhoff(OfElements):
         if isinstance(dictionary, Tensor):
             _sources(dictionary)
             if anchor:
-                why = "which anchor=True holds; put it first or use anchor=False"
-                check_identity_first("Birkhoff", dictionary, why)
+                check_identity_first("Birkhoff", dictionary)
         self.coefficients = Coefficients(G, N, anchor, init).to(device=device, dtype=dtype)
-
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The coefficients."""
-        return (self.coefficients,)
 
     def _of(self, matrices: Float[Tensor, "N D D"]) -> Stack:
         return BirkhoffSpace(self.coefficients, _sources(matrices))
@@ -172,15 +154,18 @@ class _Slots(Stack):
         """Entropy of the coefficients for each of D rows: that of R where no elements agree."""
         return self.coefficients.entropy() * self.positions
 
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The coefficients."""
-        return (self.coefficients,)
-
-    def _coefficients_for(self, theta: Tensor) -> Float[Tensor, "G N"]:
-        """The coefficients, at least as precise as theta."""
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
         check_theta("Birkhoff", theta, self.positions)
-        c = self.coefficients()
-        return c.to(torch.promote_types(c.dtype, theta.dtype))
+        with full_precision(theta):
+            c = self.coefficients()
+            c = c.to(torch.promote_types(c.dtype, theta.dtype))
+            return self._expanded(theta.to(c.dtype), c).to(theta.dtype)
+
+    @abstractmethod
+    def _expanded(
+        self, theta: Float[Tensor, "O I D"], c: Float[Tensor, "G N"]
+    ) -> Float[Tensor, "O G I D"]:
+        """`expand` by coefficients of theta's precision."""
 
 
 class BirkhoffSpace(_Slots):
@@ -198,11 +183,10 @@ class BirkhoffSpace(_Slots):
             c = self.coefficients()
             return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
 
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        with full_precision(theta):
-            c = self._coefficients_for(theta)
-            moved = theta.to(c.dtype)[..., self.sources()]
-            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
+    def _expanded(
+        self, theta: Float[Tensor, "O I D"], c: Float[Tensor, "G N"]
+    ) -> Float[Tensor, "O G I D"]:
+        return torch.einsum("gn,oind->ogid", c, theta[..., self.sources()])
 
 
 class BirkhoffProduct(_Slots):
@@ -226,18 +210,17 @@ class BirkhoffProduct(_Slots):
             A, B = _on_elements(c, self.left()), _matrices(self.sources(), c)
             return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
 
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
-        with full_precision(theta):
-            c = self._coefficients_for(theta)
-            sources = self.sources()
-            P = sources.shape[-1]
-            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
-            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
-            # Row N is zero: what comes from outside the dictionary.
-            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
-            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
-            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
-            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
+    def _expanded(
+        self, theta: Float[Tensor, "O I D"], c: Float[Tensor, "G N"]
+    ) -> Float[Tensor, "O G I D"]:
+        sources = self.sources()
+        P = sources.shape[-1]
+        by_element = torch.einsum("kl,oikp->oilp", c, theta.unflatten(-1, (-1, P)))
+        # Row N is zero: what comes from outside the dictionary.
+        padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
+        moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
+        mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
+        return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2)
 
     @property
     def marginal_error(self) -> Float[Tensor, ""]:

@@ -12,18 +12,12 @@ from torch.types import Device
 from symshare.representations.base import (
     Penalised,
     Stack,
+    check_balanced,
     check_identity_first,
     check_stack,
-    membership_of,
 )
 from symshare.representations.projection import Projection
-from symshare.representations.starts import (
-    SHARP_MASS,
-    Init,
-    near,
-    starting_logits,
-    with_identity,
-)
+from symshare.representations.starts import SHARP_MASS, Init, near, starting_logits, with_identity
 from symshare.sinkhorn import norm_penalty, project
 from symshare.sinkhorn.inputs import at_least_float32
 
@@ -157,14 +151,9 @@ class Sinkhorn(LearnedStack):
                grad_fn=<MaxBackward0>)
         """
         check_stack("Sinkhorn.near", stack)
-        if membership_of(stack) != "doubly stochastic":
-            raise ValueError(
-                "Sinkhorn.near: expected a doubly stochastic stack, got one whose entries are "
-                "negative or whose rows or columns do not sum to 1; project it first"
-            )
+        check_balanced("Sinkhorn.near: expected a doubly stochastic stack", stack)
         if anchor:
-            why = "which anchor=True holds; put it first or use anchor=False"
-            check_identity_first("Sinkhorn.near", stack, why)
+            check_identity_first("Sinkhorn.near", stack)
         if not 0 < mass < 1:
             raise ValueError(f"Sinkhorn.near: mass must be above 0 and below 1, got {mass}")
         found = cls(len(stack), stack.shape[-1], anchor=anchor, init="paper", iterations=iterations)
