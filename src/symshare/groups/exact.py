@@ -191,18 +191,17 @@ class GroupAction(Action):
             raise ValueError(
                 f"GroupAction: {self.names[g]} does not map shape {grid} to itself; {remedy}"
             )
-        if m is None:
-            assert self._pixels is not None
-            return self._pixels[g]
-        return m.permutation(grid)
+        if m is not None:
+            return m.permutation(grid)
+        assert self._pixels is not None
+        return self._pixels[g]
 
     def _kernel_permutation(self, g: int, grid: tuple[int, ...]) -> Int[Tensor, " P"]:
         m = self.maps[g]
         if m is None:
             raise ValueError(
                 f"GroupAction.lift: {self.names[g]} is no lattice map, so it has no action on a "
-                f"kernel of size {grid}; use a kernel of size {self.domain}, or a "
-                f"subset without it"
+                f"kernel of size {grid}; use a kernel of size {self.domain}, or a subset without it"
             )
         if not m.fits(grid):
             raise ValueError(

@@ -135,7 +135,7 @@ def _generated(
     found = list(itertools.islice(generated(elements, multiply), most + 1))
     if len(found) > most:
         raise ValueError(
-            f"closure: {action} generates more than {cap} elements; "
-            f"leave elements out or pass a larger cap"
+            f"closure: {action} generates more than {cap} elements; leave elements out or pass a "
+            "larger cap"
         )
     return found

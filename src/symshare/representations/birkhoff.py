@@ -1,6 +1,5 @@
 """Learned elements that are convex combinations of a dictionary of permutations."""
 
-from abc import abstractmethod
 from typing import Literal
 
 import torch
@@ -9,13 +8,7 @@ from torch import Tensor, nn
 from torch.types import Device
 
 from symshare.groups import Action
-from symshare.representations.base import (
-    Penalised,
-    Stack,
-    check_identity_first,
-    check_stack,
-    check_theta,
-)
+from symshare.representations.base import Penalised, Stack, check_identity_first, check_theta
 from symshare.representations.known import OfElements
 from symshare.representations.starts import near
 from symshare.representations.state import Constant
@@ -97,8 +90,7 @@ class Birkhoff(OfElements):
         anchor: keep slot 0 at element 0, the identity, without parameters.
         init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
             U[0, 1), so that every slot starts near the average over the dictionary.
-        device: where the coefficients are, as in torch.
-        dtype: their type, as in torch.
+        device, dtype: of the coefficients, as in torch.
 
     Raises:
         ValueError: for sizes below 1, an unknown `init`, matrices that are no permutations, or a
@@ -154,18 +146,14 @@ class _Slots(Stack):
         """Entropy of the coefficients for each of D rows: that of R where no elements agree."""
         return self.coefficients.entropy() * self.positions
 
-    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+    def _operands(
+        self, theta: Float[Tensor, "O I D"]
+    ) -> tuple[Float[Tensor, "G N"], Float[Tensor, "O I D"]]:
+        """The coefficients and theta, both as precise as the more precise of them."""
         check_theta("Birkhoff", theta, self.positions)
-        with full_precision(theta):
-            c = self.coefficients()
-            c = c.to(torch.promote_types(c.dtype, theta.dtype))
-            return self._expanded(theta.to(c.dtype), c).to(theta.dtype)
-
-    @abstractmethod
-    def _expanded(
-        self, theta: Float[Tensor, "O I D"], c: Float[Tensor, "G N"]
-    ) -> Float[Tensor, "O G I D"]:
-        """`expand` by coefficients of theta's precision."""
+        c = self.coefficients()
+        dtype = torch.promote_types(c.dtype, theta.dtype)
+        return c.to(dtype), theta.to(dtype)
 
 
 class BirkhoffSpace(_Slots):
@@ -183,10 +171,10 @@ class BirkhoffSpace(_Slots):
             c = self.coefficients()
             return torch.einsum("gn,nde->gde", c, _matrices(sources, c))
 
-    def _expanded(
-        self, theta: Float[Tensor, "O I D"], c: Float[Tensor, "G N"]
-    ) -> Float[Tensor, "O G I D"]:
-        return torch.einsum("gn,oind->ogid", c, theta[..., self.sources()])
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        with full_precision(theta):
+            c, base = self._operands(theta)
+            return torch.einsum("gn,oind->ogid", c, base[..., self.sources()]).to(theta.dtype)
 
 
 class BirkhoffProduct(_Slots):
@@ -210,17 +198,17 @@ class BirkhoffProduct(_Slots):
             A, B = _on_elements(c, self.left()), _matrices(self.sources(), c)
             return torch.einsum("gn,nhk,npq->ghpkq", c, A, B).flatten(3).flatten(1, 2)
 
-    def _expanded(
-        self, theta: Float[Tensor, "O I D"], c: Float[Tensor, "G N"]
-    ) -> Float[Tensor, "O G I D"]:
-        sources = self.sources()
-        P = sources.shape[-1]
-        by_element = torch.einsum("kl,oikp->oilp", c, theta.unflatten(-1, (-1, P)))
-        # Row N is zero: what comes from outside the dictionary.
-        padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
-        moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
-        mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
-        return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2)
+    def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
+        with full_precision(theta):
+            c, base = self._operands(theta)
+            sources = self.sources()
+            P = sources.shape[-1]
+            by_element = torch.einsum("kl,oikp->oilp", c, base.unflatten(-1, (-1, P)))
+            # Row N is zero: what comes from outside the dictionary.
+            padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
+            moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
+            mixed = torch.einsum("gn,oinmp->ogimp", c, moved)
+            return torch.einsum("hm,ogimp->ogihp", c, mixed).flatten(-2).to(theta.dtype)
 
     @property
     def marginal_error(self) -> Float[Tensor, ""]:
@@ -249,7 +237,6 @@ def _matrices(sources: Int[Tensor, "N D"], like: Tensor) -> Float[Tensor, "N D D
 
 def _sources(stack: Float[Tensor, "N D D"]) -> Int[Tensor, "N D"]:
     """Source indices of permutation matrices: (P_n x)[d] = x[sources[n, d]]."""
-    check_stack("Birkhoff", stack)
     sources = stack.argmax(-1)
     permutes = (_matrices(sources, stack) == stack).all((-2, -1)) & (stack.sum(-2) == 1).all(-1)
     if not permutes.all():

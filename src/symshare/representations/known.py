@@ -112,8 +112,7 @@ class Gated(OfElements):
         action: the dictionary, an `Action` or a stack [G, D, D], the identity first.
         gate: share this measure instead of starting a new one (every element but the identity
             at 1/2).
-        device: where a new measure is, as in torch.
-        dtype: its type, as in torch.
+        device, dtype: of a new measure, as in torch.
 
     Raises:
         ValueError: if a stack is none of square matrices or does not begin with the identity, or

@@ -67,8 +67,7 @@ class Kronecker(Representation):
         anchor: keep A_0 and B_0 the identity, without parameters.
         temperature: tau of "transport". Two elements that differ in a share s of the positions
             are told apart up to exp(-s / tau).
-        device: where the factors are, as in torch.
-        dtype: their type, as in torch.
+        device, dtype: of the factors, as in torch.
 
     Raises:
         ValueError: for sizes below 1, stacks that do not fit them or are not what they have to

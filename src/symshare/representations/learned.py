@@ -86,8 +86,7 @@ class Sinkhorn(LearnedStack):
         iterations: None for the limit of the Sinkhorn operator and its exact derivative; a number
             for the paper's S^K: K sweeps, with the gradient through all of them. The published
             code has K = 20 and stops as soon as sums are within 1e-5.
-        device: where the parameters are, as in torch.
-        dtype: their type, as in torch.
+        device, dtype: of the parameters, as in torch.
 
     Raises:
         ValueError: for an unknown `init`, sizes below 1, or too many elements.

@@ -13,8 +13,7 @@ class Measure(Shareable):
 
     Args:
         group_size: number of elements G, the identity first.
-        device: where the parameter is, as in torch.
-        dtype: its type, as in torch.
+        device, dtype: of the parameter, as in torch.
 
     Raises:
         ValueError: for a size below 1.
