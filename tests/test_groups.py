@@ -6,7 +6,7 @@ import torch
 
 from symshare import groups
 from symshare.groups import LatticeMap
-from symshare.groups.signed import signed_permutations
+from symshare.groups.maps import signed_permutations
 
 ORACLES = {
     "id": lambda x: x,

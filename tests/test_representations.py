@@ -25,7 +25,7 @@ from symshare.representations import (
     shared,
 )
 from symshare.representations import projection as projection_module
-from symshare.representations.factors import Transport
+from symshare.representations.kronecker import Transport
 from symshare.representations.starts import random_permutations
 from symshare.sinkhorn import entropy, marginal_error
 from symshare.train.objective import Penalty

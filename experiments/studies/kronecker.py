@@ -26,7 +26,7 @@ from symshare import Fixed, GroupConv2d, Kronecker, Representation, groups
 from symshare.data import load, transform
 from symshare.files import write_atomically
 from symshare.models import SMALL, GroupCNN
-from symshare.representations.factors import Learned
+from symshare.representations.kronecker import Learned
 from symshare.representations.starts import near, random_permutations
 
 C4 = groups.rotations(4)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from symshare.groups.naming import group_name
+from symshare.groups.abstract import group_name
 from symshare.groups.shape import Shape, each_axis
 
 
@@ -50,10 +50,11 @@ class Action(ABC):
         """The action on a kernel, as doubly stochastic matrices B with `B[g] @ w = g w`.
 
         Args:
-            kernel: kernel size; an int k means k along each axis. P = its number of positions.
+            kernel: its size; an int k means k along each axis. P is its number of positions.
 
         Raises:
-            ValueError: where an element does not map the kernel to itself.
+            ValueError: where an element has no action on kernels or does not map this one to
+                itself.
         """
 
     @abstractmethod
@@ -82,10 +83,10 @@ class Action(ABC):
         """The action on a group layer's kernel: `kron(A[g], B[g])`, with D = G*P and P fast.
 
         Args:
-            kernel: kernel size; an int k means k along each axis. P = its number of positions.
+            kernel: as in `lift`.
 
         Raises:
-            ValueError: where an element does not map the kernel to itself.
+            ValueError: as in `lift`.
 
         Example:
             >>> from symshare import groups

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from symshare.groups.abstract import compose, generated
 from symshare.groups.action import Action
 from symshare.groups.exact import GroupAction
 from symshare.groups.interpolated import InterpolatedAction
 from symshare.groups.maps import lattice
-from symshare.groups.products import compose, generated
 from symshare.groups.shape import Shape, each_axis
 
 Element = TypeVar("Element")
@@ -107,10 +107,8 @@ def closure(action: Action, cap: int = 48) -> Action:
             f"closure: expected a GroupAction or InterpolatedAction, got {type(action).__name__}"
         )
     grid = action._reference
-    names: dict[tuple[int, ...], str] = {
-        tuple(row): name
-        for row, name in zip(action.permutation(grid).tolist(), action.names, strict=True)
-    }
+    rows = map(tuple, action.permutation(grid).tolist())
+    names: dict[tuple[int, ...], str] = dict(zip(rows, action.names, strict=True))
 
     def multiply(g: tuple[int, ...], h: tuple[int, ...]) -> tuple[int, ...]:
         product = compose(g, h)
@@ -123,9 +121,6 @@ def closure(action: Action, cap: int = 48) -> Action:
         return product
 
     rows = _generated(action, list(names), multiply, cap)
-    if action.domain is None:
-        maps = [lattice(torch.tensor(row, device="cpu"), grid) for row in rows]
-        return GroupAction(list(names.values()), maps)
     return from_permutations(rows, grid, list(names.values()))
 
 
@@ -140,7 +135,7 @@ def _generated(
     found = list(itertools.islice(generated(elements, multiply), most + 1))
     if len(found) > most:
         raise ValueError(
-            f"closure: {action} generates more than {cap} elements; "
-            f"leave elements out or pass a larger cap"
+            f"closure: {action} generates more than {cap} elements; leave elements out or pass a "
+            "larger cap"
         )
     return found

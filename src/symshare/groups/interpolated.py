@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from symshare.groups.action import Action
+from symshare.groups.maps import linear_names
 from symshare.groups.shape import Shape
-from symshare.groups.signed import linear_names
 
 TOLERANCE = 1e-12
 # Of the dual, per position, below which a Newton step is not questioned.
@@ -86,12 +86,6 @@ class InterpolatedAction(Action):
 
     def lift(self, kernel: Shape) -> Float[Tensor, "G P P"]:
         """The action on a square kernel, as doubly stochastic matrices B with `B[g] @ w = g w`.
-
-        Args:
-            kernel: kernel size; an int k means k along each axis. P = its number of positions.
-
-        Raises:
-            ValueError: for a kernel that is not square.
 
         Example:
             >>> from symshare import groups

@@ -1,14 +1,89 @@
 """Maps of a lattice onto itself: a signed permutation of the axes and a cyclic shift."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from symshare.groups.signed import Matrix, linear_names, signed_permutations
+Matrix = tuple[tuple[int, ...], ...]
+
+LINE: dict[str, Matrix] = {"id": ((1,),), "reverse": ((-1,),)}
+PLANE: dict[str, Matrix] = {
+    "id": ((1, 0), (0, 1)),
+    "rot90": ((0, -1), (1, 0)),
+    "rot180": ((-1, 0), (0, -1)),
+    "rot270": ((0, 1), (-1, 0)),
+    "flipW": ((1, 0), (0, -1)),
+    "transpose": ((0, 1), (1, 0)),
+    "flipH": ((-1, 0), (0, 1)),
+    "antitranspose": ((0, -1), (-1, 0)),
+}
+
+
+def signed_permutations(dims: int) -> Iterator[Matrix]:
+    """All signed permutation matrices of a lattice: 2, 8, 48, ... of them."""
+    for signs in itertools.product((1, -1), repeat=dims):
+        for rows in itertools.permutations(np.eye(dims, dtype=int).tolist()):
+            yield tuple(tuple(s * x for x in row) for s, row in zip(signs, rows, strict=True))
+
+
+@cache
+def cube_matrices() -> dict[str, Matrix]:
+    """The 24 rotations of the cube by name, the identity first, then each of them inverted.
+
+    A rotation is named by its axis and its angle in degrees, as `x90`, `xy180`, `x-yz120`: the
+    axis is the sum of the signed letters, the first of which is positive; x, y, z are the axes
+    of the array in their order, and turns are right-handed. `invert` is the map x -> -x, and
+    `invert_x90` is it and then the rotation; the mirrors `invert_x180`, ... are called `flipx`,
+    `flipy`, `flipz`.
+    """
+    turns = []
+    for matrix in signed_permutations(3):
+        if round(np.linalg.det(matrix)) == 1:
+            axis, angle = _axis_angle(np.asarray(matrix))
+            letters = "".join(
+                ("-" if sign < 0 else "") + letter
+                for sign, letter in zip(axis, "xyz", strict=True)
+                if sign
+            )
+            # Faces, edges, corners; x before y before z; plus before minus; small angles first.
+            unsigned = [-abs(sign) for sign in axis]
+            order = (-sum(unsigned), unsigned, [-sign for sign in axis], angle)
+            turns.append((order, f"{letters}{angle}" if angle else "id", matrix))
+    rotations = {name: matrix for _, name, matrix in sorted(turns)}
+    inverted = {
+        _INVERTED.get(name, f"invert_{name}"): tuple(tuple(-x for x in row) for row in matrix)
+        for name, matrix in rotations.items()
+    }
+    return rotations | inverted
+
+
+_INVERTED = {"id": "invert", "x180": "flipx", "y180": "flipy", "z180": "flipz"}
+
+
+def _axis_angle(turn: np.ndarray) -> tuple[tuple[int, ...], int]:
+    """Axis with entries in -1, 0, 1, the first nonzero one positive, and angle in degrees."""
+    angle = {3: 0, 1: 90, 0: 120, -1: 180}[int(np.trace(turn))]
+    if angle in (0, 180):
+        # The columns of R + 1 lie on the axis of a half turn; this one is not zero.
+        column = turn.diagonal().argmax()
+        axis = np.sign(turn[:, column] + np.eye(3)[column])
+    else:
+        axis = np.sign([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]])
+    first = next(int(sign) for sign in axis if sign)
+    return tuple(int(first * sign) for sign in axis), angle if first > 0 else 360 - angle
+
+
+@cache
+def linear_names(dims: int) -> dict[Matrix, str]:
+    """Names of the signed permutation matrices of up to three dimensions."""
+    kinds = {1: LINE, 2: PLANE, 3: cube_matrices() if dims == 3 else {}}
+    return {matrix: name for name, matrix in kinds.get(dims, {}).items()}
 
 
 @dataclass(frozen=True)
@@ -85,14 +160,13 @@ def lattice(permutation: Int[Tensor, " P"], shape: Sequence[int]) -> LatticeMap 
     """
     permutation = permutation.cpu()
     size, dims = np.asarray(shape), len(shape)
-    origin = np.zeros(dims, dtype=int)
     source = np.asarray(np.unravel_index(int(permutation[0]), tuple(shape)))
     found = []
     for matrix in signed_permutations(dims):
         if not LatticeMap(matrix, (0,) * dims).fits(shape):
             continue
         centred = np.asarray(matrix) @ (2 * source - (size - 1))
-        shift = (2 * origin - (size - 1) - centred) // 2 % size
+        shift = (1 - size - centred) // 2 % size
         candidate = LatticeMap(matrix, tuple(int(s) for s in shift))
         if torch.equal(candidate.permutation(shape), permutation):
             found.append(candidate)

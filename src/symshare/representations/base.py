@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -18,21 +18,22 @@ Membership = Literal["doubly stochastic", "row stochastic", "nonnegative", "free
 # Error of sums up to which given matrices count as balanced.
 BALANCED = 1e-3
 
+ANCHORED = "which anchor=True holds; put it first or use anchor=False"
 
-@runtime_checkable
-class Penalised(Protocol):
-    """Something learned that has penalties."""
 
+class Penalised(Shareable, ABC):
+    """Something learned that has the paper's penalties."""
+
+    @abstractmethod
     def entropy(self) -> Float[Tensor, ""]:
         """Entropy of what is learned, in nats."""
-        ...
 
+    @abstractmethod
     def norm(self) -> Float[Tensor, ""]:
-        """Norm penalty of the logits, where they are projected."""
-        ...
+        """Norm penalty of the logits that are projected; zero where none are."""
 
 
-class Representation(Shareable, ABC):
+class Representation(Penalised):
     """How G elements transform the base weights of any layer: a recipe for stacks of matrices.
 
     A layer asks for the :class:`Stack` that it needs. One instance may serve several layers,
@@ -73,16 +74,15 @@ class Representation(Shareable, ABC):
     def learned_parts(self) -> tuple[Penalised, ...]:
         """What stacks are learned by, the measure apart, each part with penalties of its own.
 
-        The representations of several layers may share parts. An objective counts each once.
+        By default its modules that have penalties. The representations of several layers may
+        share parts. An objective counts each once.
         """
-        return ()
+        return tuple(part for part in self.children() if isinstance(part, Penalised))
 
     def entropy(self) -> Float[Tensor, ""]:
-        """The paper's entropy penalty, in nats, of what is learned."""
         return sum((part.entropy() for part in self.learned_parts()), start=torch.zeros(()))
 
     def norm(self) -> Float[Tensor, ""]:
-        """The paper's norm penalty on logits that are projected; zero where none are."""
         return sum((part.norm() for part in self.learned_parts()), start=torch.zeros(()))
 
     def penalties(self) -> dict[str, Float[Tensor, ""]]:
@@ -206,7 +206,7 @@ def check_stack(who: str, stack: Tensor) -> None:
         )
 
 
-def check_identity_first(who: str, stack: Tensor, why: str) -> None:
+def check_identity_first(who: str, stack: Tensor, why: str = ANCHORED) -> None:
     """Refuse a stack whose first matrix is not the identity."""
     if stack.is_meta:
         return
@@ -223,13 +223,28 @@ def membership_of(stack: Float[Tensor, "G D D"]) -> Membership:
     """
     if stack.is_meta or not stack.min() >= 0:
         return "free"
-    rows, columns = ((total - 1).abs().max() < BALANCED for total in sums(stack))
+    rows, columns = ((total - 1).abs().max() < BALANCED for total in _sums(stack))
     if rows and columns:
         return "doubly stochastic"
     return "row stochastic" if rows else "nonnegative"
 
 
-def sums(stack: Float[Tensor, "G D D"]) -> tuple[Float[Tensor, "G D"], Float[Tensor, "G D"]]:
+def check_balanced(wanted: str, stack: Float[Tensor, "G D D"], empty: bool = False) -> None:
+    """Refuse what is not doubly stochastic; rows and columns of zeros pass if `empty`."""
+    if stack.is_meta:
+        return
+    totals = _sums(stack)
+    off = (totals - 1).abs()
+    if empty:
+        off = torch.minimum(off, totals.abs())
+    if not (stack.min() >= 0 and off.max() < BALANCED):
+        raise ValueError(
+            f"{wanted}, got entries down to {stack.min().item():.3g} and sums off by "
+            f"{off.max().item():.3g}; project it first"
+        )
+
+
+def _sums(stack: Float[Tensor, "G D D"]) -> Float[Tensor, "2 G D"]:
     """Row and column sums, in float32 at least."""
     dtype = torch.promote_types(stack.dtype, torch.float32)
-    return stack.sum(-1, dtype=dtype), stack.sum(-2, dtype=dtype)
+    return torch.stack([stack.sum(axis, dtype=dtype) for axis in (-1, -2)])

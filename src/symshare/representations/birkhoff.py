@@ -8,41 +8,24 @@ from torch import Tensor, nn
 from torch.types import Device
 
 from symshare.groups import Action
-from symshare.representations.base import (
-    Penalised,
-    Stack,
-    check_identity_first,
-    check_stack,
-    check_theta,
-)
+from symshare.representations.base import Penalised, Stack, check_identity_first, check_theta
 from symshare.representations.known import OfElements
 from symshare.representations.starts import near
-from symshare.representations.state import Constant, Shareable
+from symshare.representations.state import Constant
 from symshare.sinkhorn import marginal_error
 from symshare.sinkhorn.inputs import at_least_float32, full_precision
 
 
-class Coefficients(Shareable):
-    """Convex coefficients c [G, N]: each of G slots is a distribution over N elements.
+class Coefficients(Penalised):
+    """Convex coefficients c [G, N] of a `Birkhoff`: each of G slots is a distribution.
 
-    Args:
-        group_size: G.
-        elements: N.
-        anchor: keep slot 0 at element 0, without parameters.
-        init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
-            U[0, 1).
-
-    >>> Coefficients(2, 2)()
+    >>> Coefficients(2, 2, anchor=True, init="sharp")()
     tensor([[1.0000, 0.0000],
             [0.0500, 0.9500]], grad_fn=<CatBackward0>)
     """
 
     def __init__(
-        self,
-        group_size: int,
-        elements: int,
-        anchor: bool = True,
-        init: Literal["sharp", "paper"] = "sharp",
+        self, group_size: int, elements: int, anchor: bool, init: Literal["sharp", "paper"]
     ):
         if init not in ("sharp", "paper"):
             raise ValueError(f"Birkhoff: init must be 'sharp' or 'paper', got {init!r}")
@@ -51,8 +34,7 @@ class Coefficients(Shareable):
         if init == "paper":
             logits = torch.rand(group_size - anchor, elements)
         else:
-            nearest = torch.eye(elements)[torch.arange(anchor, group_size) % elements]
-            logits = near(nearest)
+            logits = near(torch.eye(elements)[torch.arange(anchor, group_size) % elements])
         self.logits = nn.Parameter(logits)
 
     @property
@@ -68,13 +50,11 @@ class Coefficients(Shareable):
         return torch.cat([first, c])
 
     def entropy(self) -> Float[Tensor, ""]:
-        """Entropy of all slots together, in nats."""
         logits = at_least_float32(self.logits)
         # Finite slopes also where coefficients underflow.
         return -(logits.softmax(-1) * logits.log_softmax(-1)).sum()
 
     def norm(self) -> Float[Tensor, ""]:
-        """Zero: nothing is projected."""
         return self.logits.new_zeros(())
 
     def extra_repr(self) -> str:
@@ -110,8 +90,7 @@ class Birkhoff(OfElements):
         anchor: keep slot 0 at element 0, the identity, without parameters.
         init: "sharp" starts slot g near element g (modulo N); "paper" draws the logits from
             U[0, 1), so that every slot starts near the average over the dictionary.
-        device: where the coefficients are, as in torch.
-        dtype: their type, as in torch.
+        device, dtype: of the coefficients, as in torch.
 
     Raises:
         ValueError: for sizes below 1, an unknown `init`, matrices that are no permutations, or a
@@ -144,13 +123,8 @@ class Birkhoff(OfElements):
         if isinstance(dictionary, Tensor):
             _sources(dictionary)
             if anchor:
-                why = "which anchor=True holds; put it first or use anchor=False"
-                check_identity_first("Birkhoff", dictionary, why)
+                check_identity_first("Birkhoff", dictionary)
         self.coefficients = Coefficients(G, N, anchor, init).to(device=device, dtype=dtype)
-
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The coefficients."""
-        return (self.coefficients,)
 
     def _of(self, matrices: Float[Tensor, "N D D"]) -> Stack:
         return BirkhoffSpace(self.coefficients, _sources(matrices))
@@ -172,15 +146,14 @@ class _Slots(Stack):
         """Entropy of the coefficients for each of D rows: that of R where no elements agree."""
         return self.coefficients.entropy() * self.positions
 
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The coefficients."""
-        return (self.coefficients,)
-
-    def _coefficients_for(self, theta: Tensor) -> Float[Tensor, "G N"]:
-        """The coefficients, at least as precise as theta."""
+    def _operands(
+        self, theta: Float[Tensor, "O I D"]
+    ) -> tuple[Float[Tensor, "G N"], Float[Tensor, "O I D"]]:
+        """The coefficients and theta, both as precise as the more precise of them."""
         check_theta("Birkhoff", theta, self.positions)
         c = self.coefficients()
-        return c.to(torch.promote_types(c.dtype, theta.dtype))
+        dtype = torch.promote_types(c.dtype, theta.dtype)
+        return c.to(dtype), theta.to(dtype)
 
 
 class BirkhoffSpace(_Slots):
@@ -200,9 +173,8 @@ class BirkhoffSpace(_Slots):
 
     def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
         with full_precision(theta):
-            c = self._coefficients_for(theta)
-            moved = theta.to(c.dtype)[..., self.sources()]
-            return torch.einsum("gn,oind->ogid", c, moved).to(theta.dtype)
+            c, base = self._operands(theta)
+            return torch.einsum("gn,oind->ogid", c, base[..., self.sources()]).to(theta.dtype)
 
 
 class BirkhoffProduct(_Slots):
@@ -228,11 +200,10 @@ class BirkhoffProduct(_Slots):
 
     def expand(self, theta: Float[Tensor, "O I D"]) -> Float[Tensor, "O G I D"]:
         with full_precision(theta):
-            c = self._coefficients_for(theta)
+            c, base = self._operands(theta)
             sources = self.sources()
             P = sources.shape[-1]
-            by_slot = theta.to(c.dtype).unflatten(-1, (-1, P))
-            by_element = torch.einsum("kl,oikp->oilp", c, by_slot)
+            by_element = torch.einsum("kl,oikp->oilp", c, base.unflatten(-1, (-1, P)))
             # Row N is zero: what comes from outside the dictionary.
             padded = nn.functional.pad(by_element, (0, 0, 0, 1)).flatten(-2)
             moved = padded[..., self.left()[:, :, None] * P + sources[:, None]]
@@ -266,7 +237,6 @@ def _matrices(sources: Int[Tensor, "N D"], like: Tensor) -> Float[Tensor, "N D D
 
 def _sources(stack: Float[Tensor, "N D D"]) -> Int[Tensor, "N D"]:
     """Source indices of permutation matrices: (P_n x)[d] = x[sources[n, d]]."""
-    check_stack("Birkhoff", stack)
     sources = stack.argmax(-1)
     permutes = (_matrices(sources, stack) == stack).all((-2, -1)) & (stack.sum(-2) == 1).all(-1)
     if not permutes.all():

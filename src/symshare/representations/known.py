@@ -1,7 +1,5 @@
 """Representations of known transformations: fixed, or with a learned measure."""
 
-from abc import abstractmethod
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -20,7 +18,10 @@ from symshare.representations.state import Constant
 
 
 class OfElements(Representation):
-    """A recipe from known elements: an `Action`, or one stack of matrices for all layers."""
+    """A recipe from known elements: an `Action`, or one stack of matrices for all layers.
+
+    Stacks hold the elements as they are, unless a subclass makes others of them.
+    """
 
     def __init__(
         self, elements: Action | Float[Tensor, "N D D"], group_size: int, gate: Measure | None
@@ -57,22 +58,12 @@ class OfElements(Representation):
         given = "" if self._given is None else f"positions={self._given.shape[-1]}"
         return f"{super().extra_repr()}, {self.action or given}"
 
-    @abstractmethod
     def _of(self, matrices: Float[Tensor, "N D D"]) -> Stack:
         """The stack from one matrix for each element."""
-
-    @abstractmethod
-    def _of_group(self, action: Action, kernel_size: tuple[int, ...]) -> Stack:
-        """The stack of a group layer."""
-
-
-class _Known(OfElements):
-    """The elements as they are."""
-
-    def _of(self, matrices: Float[Tensor, "G D D"]) -> Stack:
         return KnownStack(matrices, self.gate)
 
     def _of_group(self, action: Action, kernel_size: tuple[int, ...]) -> Stack:
+        """The stack of a group layer."""
         return KnownStack(action.regular(kernel_size), self.gate)
 
 
@@ -92,7 +83,7 @@ class KnownStack(Stack):
         return self.matrices()
 
 
-class Fixed(_Known):
+class Fixed(OfElements):
     """A known group: R is its permutation action. With it, the layers are a G-CNN's.
 
     Args:
@@ -111,7 +102,7 @@ class Fixed(_Known):
         super().__init__(action, len(action), None)
 
 
-class Gated(_Known):
+class Gated(OfElements):
     """A dictionary of permutations with a learned measure on it.
 
     mu = 1 on a subgroup is that subgroup's G-CNN, mu = 0 leaves an element out, values between
@@ -121,8 +112,7 @@ class Gated(_Known):
         action: the dictionary, an `Action` or a stack [G, D, D], the identity first.
         gate: share this measure instead of starting a new one (every element but the identity
             at 1/2).
-        device: where a new measure is, as in torch.
-        dtype: its type, as in torch.
+        device, dtype: of a new measure, as in torch.
 
     Raises:
         ValueError: if a stack is none of square matrices or does not begin with the identity, or
@@ -143,8 +133,7 @@ class Gated(_Known):
     ):
         super().__init__(action, len(action), gate)
         if isinstance(action, Tensor):
-            why = "whose measure is fixed at 1; put it first"
-            check_identity_first("Gated", action, why)
+            check_identity_first("Gated", action, "whose measure is fixed at 1; put it first")
         self.gate = Measure(len(action), device=device, dtype=dtype) if gate is None else gate
         if len(self.gate.logits) + 1 != len(action):
             raise ValueError(

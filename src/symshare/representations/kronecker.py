@@ -1,36 +1,39 @@
 """One element action and one spatial action for a whole network, multiplied only when applied."""
 
 import math
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.types import Device
 
 from symshare.groups import Action
 from symshare.groups.shape import each_axis
-from symshare.representations.base import Penalised, Representation, Stack, check_theta
-from symshare.representations.factors import (
-    Elements,
-    Factor,
-    Held,
-    Learned,
-    Transport,
-    element_factor,
-    spatial_factor,
+from symshare.representations.base import (
+    Membership,
+    Penalised,
+    Representation,
+    Stack,
+    check_balanced,
+    check_identity_first,
+    check_theta,
+    membership_of,
 )
-from symshare.sinkhorn.inputs import full_precision
+from symshare.representations.projection import Projection
+from symshare.representations.starts import near, random_permutations, with_identity
+from symshare.representations.state import Constant, Shareable
+from symshare.sinkhorn import Projected, entropies, norm_penalty, project
+from symshare.sinkhorn.inputs import at_least_float32, full_precision
+
+Elements = Literal["transport", "learned"]
+
+# Spread of the logits that a learned A starts from: enough to tell its elements apart. Sharp
+# starts stay what they are (experiments/studies/kronecker.py).
+_NOISE = 0.1
 
 
-class _Factored(Representation):
-    """What `Kronecker` and its stacks have in common: factors, some of them learned."""
-
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The factors that have logits."""
-        return tuple(part for part in self.children() if isinstance(part, Learned))
-
-
-class Kronecker(_Factored):
+class Kronecker(Representation):
     r"""R_g = A_g (x) B_g: an element action A [G, G, G] and a spatial action B [G, P, P].
 
     Lifting layers use B, group layers the product. One instance given to all layers makes the
@@ -64,8 +67,7 @@ class Kronecker(_Factored):
         anchor: keep A_0 and B_0 the identity, without parameters.
         temperature: tau of "transport". Two elements that differ in a share s of the positions
             are told apart up to exp(-s / tau).
-        device: where the factors are, as in torch.
-        dtype: their type, as in torch.
+        device, dtype: of the factors, as in torch.
 
     Raises:
         ValueError: for sizes below 1, stacks that do not fit them or are not what they have to
@@ -171,7 +173,83 @@ class Kronecker(_Factored):
             )
 
 
-class KroneckerSpace(_Factored, Stack):
+class Factor(NamedTuple):
+    """One factor of the product: its matrices, and the entropy of each, in nats."""
+
+    R: Float[Tensor, "G D D"]
+    entropy: Float[Tensor, " G"]
+
+
+class Held(Shareable):
+    """A factor that does not learn."""
+
+    def __init__(self, stack: Float[Tensor, "G D D"]):
+        super().__init__()
+        self.stack = Constant(stack)
+        self.membership = membership_of(stack)
+        self.count, self.size = stack.shape[:2]
+
+    def forward(self) -> Factor:
+        R = at_least_float32(self.stack())
+        return Factor(R, entropies(R))
+
+    def extra_repr(self) -> str:
+        return _sizes(self.count, self.size)
+
+
+class Learned(Penalised):
+    """A factor behind the projection, which starts at logits; the identity first if anchored."""
+
+    membership: Membership = "doubly stochastic"
+
+    def __init__(self, logits: Float[Tensor, "N D D"], anchor: bool):
+        super().__init__()
+        self.anchor = anchor
+        self.projection = Projection(logits)
+        self.count, self.size = len(logits) + anchor, logits.shape[-1]
+
+    def forward(self) -> Factor:
+        return _factor(self.projection.projected(), self.anchor)
+
+    def entropy(self) -> Float[Tensor, ""]:
+        return self.projection.projected().entropy.sum()
+
+    def norm(self) -> Float[Tensor, ""]:
+        return norm_penalty(self.projection.logits)
+
+    def extra_repr(self) -> str:
+        return _sizes(self.count, self.size) + ("" if self.anchor else ", anchor=False")
+
+
+class Transport(Shareable):
+    """The element action that best explains a spatial action; it has no parameters.
+
+    >>> from symshare import groups
+    >>> C4 = groups.rotations(4)
+    >>> torch.allclose(Transport(0.05, anchor=True)(C4.lift(5)).R, C4.cayley, atol=1e-6)
+    True
+    """
+
+    membership: Membership = "doubly stochastic"
+
+    def __init__(self, temperature: float, anchor: bool):
+        super().__init__()
+        self.temperature = temperature
+        self.anchor = anchor
+
+    def forward(self, B: Float[Tensor, "G P P"]) -> Factor:
+        with full_precision(B):
+            products = torch.einsum("gpq,hqr->ghpr", B[1:] if self.anchor else B, B)
+            # The squared norms are constant along rows and columns, which the projection ignores.
+            overlaps = products.flatten(2) @ B.flatten(1).mT
+            found = project(overlaps.mT / (B.shape[-1] * self.temperature))
+        return _factor(found, self.anchor)
+
+    def extra_repr(self) -> str:
+        return f"temperature={self.temperature:g}"
+
+
+class KroneckerSpace(Stack):
     """The stack B [G, P, P] of a `Kronecker`, for lifting layers."""
 
     membership = "doubly stochastic"
@@ -191,7 +269,7 @@ class KroneckerSpace(_Factored, Stack):
         return self.space().entropy.sum()
 
 
-class KroneckerProduct(_Factored, Stack):
+class KroneckerProduct(Stack):
     """The stack A_g (x) B_g of a `Kronecker`, for group layers."""
 
     # Above this many entries (64 MB in float32) R is not formed.
@@ -249,3 +327,71 @@ class KroneckerProduct(_Factored, Stack):
             A, B = (factor.R for factor in self.factors())
             both = [A.sum(axis)[:, :, None] * B.sum(axis)[:, None] for axis in (-1, -2)]
             return (torch.stack(both) - 1).abs().max()
+
+
+def _factor(found: Projected, anchor: bool) -> Factor:
+    """What was projected, after the identity if it is anchored."""
+    if not anchor:
+        return Factor(found.R, found.entropy)
+    return Factor(with_identity(found.R), nn.functional.pad(found.entropy, (1, 0)))
+
+
+def _sizes(count: int, size: int) -> str:
+    return f"group_size={count}, positions={size}"
+
+
+def spatial_factor(
+    start: Tensor | None, group_size: int, kernel_size: tuple[int, ...], learn: bool, anchor: bool
+) -> Held | Learned:
+    """B: held at a stack, or learned from near it or from near random permutations."""
+    P = math.prod(kernel_size)
+    if start is None:
+        if not learn:
+            raise ValueError(
+                "Kronecker: learn_space=False holds B at a given stack; pass space=, such as "
+                "action.lift(kernel_size)"
+            )
+        return Learned(near(random_permutations(group_size - anchor, P)), anchor)
+    _check_given("space", start, (group_size, P, P), anchor)
+    if not learn:
+        return Held(start)
+    return Learned(near(start[int(anchor) :]).to(torch.get_default_device()), anchor)
+
+
+def element_factor(
+    elements: Elements | Tensor, group_size: int, taps: int, anchor: bool, temperature: float
+) -> Held | Learned | Transport:
+    """A: held at a stack, learned, or computed from B."""
+    G = group_size
+    if isinstance(elements, Tensor):
+        _check_given("elements", elements, (G, G, G), anchor)
+        return Held(elements)
+    if elements == "learned":
+        return Learned(_NOISE * torch.randn(G - anchor, G, G), anchor)
+    if elements != "transport":
+        raise ValueError(
+            f"Kronecker: elements must be 'transport', 'learned' or a stack, got {elements!r}"
+        )
+    if taps == 1 and G > 1:
+        raise ValueError(
+            "Kronecker: a kernel of one position has one spatial action, which tells no elements "
+            "apart; use elements='learned' or a stack [G, G, G]"
+        )
+    if not temperature > 0:
+        raise ValueError(f"Kronecker: temperature must be positive, got {temperature}")
+    return Transport(temperature, anchor)
+
+
+def _check_given(what: str, stack: Tensor, expected: tuple[int, ...], anchor: bool) -> None:
+    if tuple(stack.shape) != expected:
+        raise ValueError(
+            f"Kronecker: {what} must be a stack {list(expected)} for this group_size and "
+            f"kernel_size, got {tuple(stack.shape)}"
+        )
+    # A product that leaves a set of elements has no place to go.
+    empty = what == "elements"
+    up_to = " up to empty rows and columns" if empty else ""
+    check_balanced(f"Kronecker: {what} must be doubly stochastic{up_to}", stack, empty)
+    if anchor:
+        why = f"which anchor=True holds; put it first in {what} or use anchor=False"
+        check_identity_first("Kronecker", stack, why)

@@ -12,18 +12,12 @@ from torch.types import Device
 from symshare.representations.base import (
     Penalised,
     Stack,
+    check_balanced,
     check_identity_first,
     check_stack,
-    membership_of,
 )
 from symshare.representations.projection import Projection
-from symshare.representations.starts import (
-    SHARP_MASS,
-    Init,
-    near,
-    starting_logits,
-    with_identity,
-)
+from symshare.representations.starts import SHARP_MASS, Init, near, starting_logits, with_identity
 from symshare.sinkhorn import norm_penalty, project
 from symshare.sinkhorn.inputs import at_least_float32
 
@@ -92,8 +86,7 @@ class Sinkhorn(LearnedStack):
         iterations: None for the limit of the Sinkhorn operator and its exact derivative; a number
             for the paper's S^K: K sweeps, with the gradient through all of them. The published
             code has K = 20 and stops as soon as sums are within 1e-5.
-        device: where the parameters are, as in torch.
-        dtype: their type, as in torch.
+        device, dtype: of the parameters, as in torch.
 
     Raises:
         ValueError: for an unknown `init`, sizes below 1, or too many elements.
@@ -157,14 +150,9 @@ class Sinkhorn(LearnedStack):
                grad_fn=<MaxBackward0>)
         """
         check_stack("Sinkhorn.near", stack)
-        if membership_of(stack) != "doubly stochastic":
-            raise ValueError(
-                "Sinkhorn.near: expected a doubly stochastic stack, got one whose entries are "
-                "negative or whose rows or columns do not sum to 1; project it first"
-            )
+        check_balanced("Sinkhorn.near: expected a doubly stochastic stack", stack)
         if anchor:
-            why = "which anchor=True holds; put it first or use anchor=False"
-            check_identity_first("Sinkhorn.near", stack, why)
+            check_identity_first("Sinkhorn.near", stack)
         if not 0 < mass < 1:
             raise ValueError(f"Sinkhorn.near: mass must be above 0 and below 1, got {mass}")
         found = cls(len(stack), stack.shape[-1], anchor=anchor, init="paper", iterations=iterations)

@@ -13,8 +13,7 @@ class Measure(Shareable):
 
     Args:
         group_size: number of elements G, the identity first.
-        device: where the parameter is made.
-        dtype: its type.
+        device, dtype: of the parameter, as in torch.
 
     Raises:
         ValueError: for a size below 1.
@@ -23,13 +22,7 @@ class Measure(Shareable):
     tensor([1.0000, 0.5000, 0.5000, 0.5000], grad_fn=<CatBackward0>)
     """
 
-    def __init__(
-        self,
-        group_size: int,
-        *,
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ):
+    def __init__(self, group_size: int, *, device: Device = None, dtype: torch.dtype | None = None):
         if group_size < 1:
             raise ValueError(
                 f"Measure: group_size must be at least 1, got {group_size}; the identity counts"
@@ -45,11 +38,7 @@ class Measure(Shareable):
 
 
 def check_gate(who: str, gate: object) -> None:
-    """Refuse what is no measure, such as the tensor that one returns.
-
-    Raises:
-        TypeError: saying where to find one.
-    """
+    """Refuse what is no measure, such as the tensor that one returns."""
     if not (gate is None or isinstance(gate, Measure)):
         raise TypeError(
             f"{who}: gate must be a Measure or None, got {type(gate).__name__}; pass "

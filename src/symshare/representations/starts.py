@@ -19,22 +19,7 @@ NOISE = 0.5
 
 
 def starting_logits(who: str, init: Init, count: int, positions: int) -> Float[Tensor, "N D D"]:
-    """Logits of learned elements.
-
-    Args:
-        who: to be named in errors.
-        init: "sharp", near random permutations; "paper", from U[0, 1) as published; "identity",
-            all near the identity, told apart by noise.
-        count: number of learned elements N.
-        positions: D.
-
-    Raises:
-        ValueError: for an unknown `init`.
-
-    >>> starting_logits("Sinkhorn", "sharp", 1, 2).exp()
-    tensor([[[0.0500, 0.9500],
-             [0.9500, 0.0500]]])
-    """
+    """Logits of learned elements, as `Sinkhorn` describes `init`; errors name `who`."""
     if init == "paper":
         return torch.rand(count, positions, positions)
     if init == "identity":
@@ -86,10 +71,6 @@ def random_permutations(count: int, positions: int) -> Float[Tensor, "N D D"]:
 
 
 def with_identity(stack: Float[Tensor, "N D D"]) -> Float[Tensor, "G D D"]:
-    """The identity before learned matrices.
-
-    >>> with_identity(torch.zeros(1, 2, 2)).tolist()
-    [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]
-    """
+    """The identity before learned matrices."""
     identity = torch.eye(stack.shape[-1], dtype=stack.dtype, device=stack.device)
     return torch.cat([identity[None], stack])

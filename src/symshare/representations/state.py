@@ -86,17 +86,11 @@ class Shareable(Versioned):
 
 
 class _Load(NamedTuple):
-    """How loading a module has gone in one call, so far.
-
-    Attributes:
-        missing_keys: the list of the call.
-        prefix: the first name.
-        absent: tensors that were found under no name.
-    """
+    """How loading a module has gone so far, in the call that this list belongs to."""
 
     missing_keys: list[str]
-    prefix: str
-    absent: set[str]
+    prefix: str  # the first name
+    absent: set[str]  # tensors that were found under no name
 
 
 # Kept beside the modules, so that copies and pickles of them hold no trace of it.

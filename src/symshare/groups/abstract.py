@@ -1,30 +1,66 @@
-"""Names of groups up to isomorphism, from their multiplication tables."""
+"""Groups by how their elements multiply, whatever the elements are: products and names."""
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
-from math import prod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import log, prod
+from typing import TypeVar
 
-from symshare.groups.products import generated
-
+Element = TypeVar("Element")
 Table = list[list[int]]
 
 
-def group_name(table: Table, cyclic: str = "C") -> str:
-    """Name of a group by its multiplication table.
+def generated(
+    generators: Iterable[Element], multiply: Callable[[Element, Element], Element]
+) -> Iterator[Element]:
+    """Everything that the generators multiply to, each once: a walk over the Cayley graph.
+
+    The generators come first, in their order. Where they are elements of a finite group, what
+    comes is the group that they generate. Elements are made as they are asked for, so
+    `itertools.islice` bounds the work where the group may be large.
 
     Args:
-        table: `table[g][h]` is the index of gh; the identity is 0.
-        cyclic: letter of the cyclic factors of an abelian group.
+        generators: hashable elements.
+        multiply: the product gh of g and h.
 
     Example:
-        >>> group_name([[0, 1], [1, 0]])
-        'C2'
+        >>> list(generated([4, 6], lambda g, h: (g + h) % 12))
+        [4, 6, 8, 10, 0, 2]
+    """
+    distinct = list(dict.fromkeys(generators))
+    yield from distinct
+    found, known = list(distinct), set(distinct)
+    # The list grows while it is read.
+    for element in found:
+        for generator in distinct:
+            product = multiply(element, generator)
+            if product not in known:
+                known.add(product)
+                found.append(product)
+                yield product
+
+
+def compose(g: Sequence[int], h: Sequence[int]) -> tuple[int, ...]:
+    """Source indices of gh, where h acts first: `(g (h f))[p] = (h f)[g[p]] = f[h[g[p]]]`.
+
+    Example:
+        >>> compose((1, 2, 0), (1, 0, 2))
+        (0, 2, 1)
+    """
+    return tuple(map(h.__getitem__, g))
+
+
+def group_name(table: Table, cyclic: str = "C") -> str:
+    """Name of a group up to isomorphism, by its multiplication table, the identity first.
+
+    Args:
+        table: `table[g][h]` is the index of gh.
+        cyclic: letter of the cyclic factors of an abelian group.
     """
     size, elements = len(table), range(len(table))
     if size == 1:
         return "C1"
-    orders = [_order(table, g) for g in elements]
+    orders = [len(_subgroup(table, [g])) for g in elements]
     centre = [z for z in elements if all(table[z][g] == table[g][z] for g in elements)]
     if len(centre) == size:
         return "x".join(f"{cyclic}{n}" for n in _invariant_factors(orders))
@@ -43,14 +79,6 @@ def group_name(table: Table, cyclic: str = "C") -> str:
         return known[size, derived]
     factor = _without_central_involution(table, centre)
     return f"{group_name(factor)}xC2" if factor else f"G{size}"
-
-
-def _order(table: Table, g: int) -> int:
-    """The least n > 0 for which g^n is the identity."""
-    power, n = g, 1
-    while power:
-        power, n = table[power][g], n + 1
-    return n
 
 
 def _subgroup(table: Table, generators: Iterable[int]) -> set[int]:
@@ -73,16 +101,11 @@ def _invariant_factors(orders: list[int]) -> list[int]:
         factors: list[int] = []
         power, before = p, 1
         while size % power == 0 and (now := sum(n for q, n in counts.items() if power % q == 0)):
-            several = _exponent(now // before, p)
+            several = round(log(now // before, p))
             factors[:several] = [power] * several
             power, before = power * p, now
         by_prime.append(factors)
     return sorted(prod(column) for column in itertools.zip_longest(*by_prime, fillvalue=1))
-
-
-def _exponent(power: int, p: int) -> int:
-    """The k of p^k."""
-    return 0 if power == 1 else 1 + _exponent(power // p, p)
 
 
 def _is_dihedral(table: Table, orders: list[int]) -> bool:
