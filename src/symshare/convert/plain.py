@@ -188,33 +188,28 @@ def plain_network(network: GroupCNN, folded: Mapping[nn.Module, nn.Module]) -> n
     `folded` has the batch norm to fold into each convolution.
     """
     modules: OrderedDict[str, nn.Module] = OrderedDict()
+    head, G = network.head, network.stacks()[-1].group_size
     convolutions = cast("list[Convolution]", [network.lifting, *network.hidden])
     for i, (convolution, norm) in enumerate(zip(convolutions, network.norms, strict=True)):
         modules[f"conv{i}"] = _convolution(convolution, folded.get(convolution))
         if convolution not in folded:
-            G = convolution.representation.group_size
-            modules[f"norm{i}"] = _norm(norm, convolution.out_channels, G)
+            elements = convolution.representation.group_size
+            modules[f"norm{i}"] = _norm(norm, convolution.out_channels, elements)
         modules[f"relu{i}"] = nn.ReLU()
     modules["mean"] = nn.AdaptiveAvgPool2d(1)
     modules["flatten"] = nn.Flatten()
-    modules["head"] = _head(network.pool, network.head, network.stacks()[-1].group_size)
+    weights = shares(network.pool.gate)
+    if weights is None:
+        weights = head.weight.new_full((G,), 1 / G)
+    weight = (head.weight.unsqueeze(-1) * weights).flatten(1)
+    modules["head"] = _filled(nn.Linear, (weight.shape[1], head.out_features), weight, head.bias)
     return nn.Sequential(modules)
 
 
-def _norm(norm: nn.Module, channels: int, group_size: int) -> nn.Module:
+def _norm(norm: Any, channels: int, group_size: int) -> nn.Module:
     """A norm on maps [B, C*G, H, W]."""
-    maps = channels * group_size
-    if type(norm) is GroupLayerNorm and norm.gate is None:
-        return nn.GroupNorm(1, maps, norm.eps, affine=False)
-    if type(norm) is GroupInstanceNorm and norm.gate is None:
-        return nn.GroupNorm(channels, maps, norm.eps, affine=False)
-    return nn.Sequential(nn.Unflatten(1, (channels, group_size)), plain(norm), nn.Flatten(1, 2))
-
-
-def _head(pool: GroupPool, head: nn.Linear, group_size: int) -> nn.Linear:
-    """The head behind the mean over the group, on vectors [B, C*G]."""
-    weights = shares(pool.gate)
-    if weights is None:
-        weights = head.weight.new_full((group_size,), 1 / group_size)
-    weight = (head.weight.unsqueeze(-1) * weights).flatten(1)
-    return _filled(nn.Linear, (weight.shape[1], head.out_features), weight, head.bias)
+    groups = {GroupLayerNorm: 1, GroupInstanceNorm: channels}.get(type(norm))
+    if groups is None or norm.gate is not None:
+        split = nn.Unflatten(1, (channels, group_size))
+        return nn.Sequential(split, plain(norm), nn.Flatten(1, 2))
+    return nn.GroupNorm(groups, channels * group_size, norm.eps, affine=False)

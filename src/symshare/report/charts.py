@@ -4,7 +4,7 @@ Percentages, because the page decides how wide a chart is: text keeps its size o
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from symshare.records import NetworkName
@@ -56,7 +56,7 @@ def _with_ticks(
     return replace(axis, ticks=tuple(sorted(ticks)))
 
 
-def loss_axis(values: Iterable[float], delta: float) -> Axis:
+def loss_axis(values: Sequence[float], delta: float) -> Axis:
     """The common axis of all excess losses, bent at delta.
 
     Args:
@@ -66,21 +66,19 @@ def loss_axis(values: Iterable[float], delta: float) -> Axis:
     >>> [label for _, label in loss_axis([-0.01, 3.0], 0.05).ticks]
     ['0', '0.1', '0.3', '1', '3']
     """
-    drawn = list(values)
     # Where the network knows next to nothing delta is next to nothing, or even below zero.
     bend = max(delta, 0.005)
-    low = min([-bend, *drawn])
-    high = max([4 * bend, *drawn])
+    low = min([-bend, *values])
+    high = max([4 * bend, *values])
     powers = [10.0**exponent for exponent in (2, 1, 0, -1, -2)]
     signed = [sign * power for power in powers for sign in (1, -1)]
     marks = [0.0, *signed, *(3 * power for power in powers[1:])]
     return _with_ticks(Axis(low, high, bend), marks, lambda x: minus(f"{x:g}"), apart=11.0)
 
 
-def accuracy_axis(values: Iterable[float]) -> Axis:
+def accuracy_axis(values: Sequence[float]) -> Axis:
     """A linear axis of accuracies, drawn in percent, around the given fractions."""
-    drawn = list(values)
-    low, high = min(drawn), max(drawn)
+    low, high = min(values), max(values)
     room = max(0.15 * (high - low), 0.005)
     low, high = max(0.0, low - room), min(1.0, high + room)
     steps = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
@@ -110,9 +108,8 @@ class Curves:
     horizontal: str
 
 
-def curves(runs: Iterable[Run]) -> Curves | None:
-    """Validation accuracy of every run that has one, against steps, or epochs where these lack."""
-    runs = tuple(runs)
+def curves(runs: Sequence[Run]) -> Curves | None:
+    """Validation accuracies against steps, or epochs where these lack; None without any."""
     column = "step" if any(_points(run, "step") for run in runs) else "epoch"
     series = [(run, points) for run in runs if (points := _points(run, column))]
     if not series:

@@ -22,6 +22,9 @@ MASS = (55, 120, 220)
 CORNERS = ((0, 90, 181), (255, 194, 10), (220, 50, 32), (0, 158, 115))
 
 
+RGB = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class Picture:
     """A PNG as a data URI, with the text that stands for it and its size on the page [px]."""
@@ -108,10 +111,7 @@ def positions(shape: tuple[int, int], permutation: Int[Tensor, " P"] | None, alt
 
 
 def _coloured(
-    values: Float[Tensor, "*O H W"],
-    limit: Float[Tensor, "*O 1 1"],
-    positive: tuple[int, int, int],
-    negative: tuple[int, int, int],
+    values: Float[Tensor, "*O H W"], limit: Float[Tensor, "*O 1 1"], positive: RGB, negative: RGB
 ) -> UInt8[Tensor, "*O H W 4"]:
     """A colour for each sign, opaque where a value reaches the limit."""
     strength = (values.abs() / limit.where(limit > 0, 1.0)).clamp(0, 1)
