@@ -37,9 +37,7 @@ class Folder:
 
     def first(self, model: NetworkName, tensor: str) -> Run | None:
         """The run of `model` with the lowest seed that kept a tensor, if there is one."""
-        return next(
-            (run for run in self.runs if run.model == model and tensor in run.tensors), None
-        )
+        return next((r for r in self.runs if r.model == model and tensor in r.tensors), None)
 
 
 def read(run_dir: Path) -> Folder:
