@@ -155,11 +155,11 @@ def discover_command(
     config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
     check_source(source, data.root)
     from symshare.discovery.run import discover_source
-    from symshare.terminal import Narrator
+    from symshare.terminal import Narrator, StepBar
 
     hardware = Hardware(devices, nodes, precision, accelerator)
-    with resumable(), Narrator() as narrator:
-        discover_source(config, out, narrator, hardware)
+    with resumable(), StepBar() as bar:
+        discover_source(config, out, Narrator(bar), hardware)
 
 
 def fit_command(

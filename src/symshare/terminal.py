@@ -12,8 +12,6 @@ from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
 
-__all__ = ["Narrator", "StepBar", "print_result"]
-
 _COLOURS: dict[Status, str] = {
     "symmetric": "green",
     "approximate": "cyan",
@@ -33,15 +31,14 @@ _SHOWN = 16
 class StepBar:
     """A line with the time that is left, while a network is trained; on a terminal only."""
 
-    def __init__(self, console: Console | None = None) -> None:
+    def __init__(self) -> None:
         columns = (
             progress.BarColumn(),
             progress.TaskProgressColumn(),
             progress.TimeRemainingColumn(),
         )
-        self.bar = progress.Progress(
-            "{task.description:<9}", *columns, console=console, transient=True
-        )
+        console, what = Console(highlight=False), "{task.description:<9}"
+        self.bar = progress.Progress(what, *columns, console=console, transient=True)
         self.task: progress.TaskID | None = None
 
     def __enter__(self) -> "StepBar":
@@ -65,15 +62,9 @@ class StepBar:
 class Narrator(Observer):
     """Prints the steps of a discovery as they happen."""
 
-    def __init__(self) -> None:
-        self.console = Console(highlight=False)
-        self.bar = StepBar(self.console)
-
-    def __enter__(self) -> "Narrator":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.__exit__()
+    def __init__(self, bar: StepBar) -> None:
+        self.bar = bar
+        self.console = bar.bar.console
 
     def progress(self, what: str, done: int, steps: int) -> None:
         self.bar.show(done, steps, what)
@@ -108,19 +99,15 @@ class Narrator(Observer):
         table = Table("element", "excess loss", "interval", "status", "kept, worst class")
         shown = sorted(record.elements, key=lambda e: e.excess_loss)[:_SHOWN]
         for e in (e for e in record.elements if e in shown):
-            table.add_row(
-                escape(e.name),
-                f"{e.excess_loss:.3f}",
-                f"[{e.interval[0]:.3f}, {e.interval[1]:.3f}]".replace("[", r"\["),
-                f"[{_COLOURS[e.status]}]{e.status}[/]",
-                f"{e.kept_share_min:.0%}",
-            )
+            interval = rf"\[{e.interval[0]:.3f}, {e.interval[1]:.3f}]"
+            status = f"[{_COLOURS[e.status]}]{e.status}[/]"
+            worst = f"{e.kept_share_min:.0%}"
+            table.add_row(escape(e.name), f"{e.excess_loss:.3f}", interval, status, worst)
         self.console.print(table)
         left = len(record.elements) - len(shown)
         more = f"; {left} more candidates in the report" if left else ""
-        self.console.print(
-            f"symmetric means below delta = {record.delta:.3f} nats{more}", style="dim"
-        )
+        meaning = f"symmetric means below delta = {record.delta:.3f} nats{more}"
+        self.console.print(meaning, style="dim")
         self.console.print(f"[bold]verdict   {record.verdict}[/] {record.group or ''}".rstrip())
         self.console.print(f"[bold]found     {', '.join(record.found) or '-'}[/]")
         for title, names in (("approximate", record.approximate), ("partial", record.partial)):
@@ -139,12 +126,9 @@ class Narrator(Observer):
             if entry is None:
                 table.add_row(_NAMES[name], "-", "not run")
                 continue
+            parameters = f"{entry.parameters} (+ {entry.representation_parameters})"
             spread = "" if entry.std is None else f" ± {entry.std:.1%}"
-            table.add_row(
-                _NAMES[name],
-                f"{entry.parameters} (+ {entry.representation_parameters})",
-                f"{entry.mean:.1%}{spread} (n = {entry.n})",
-            )
+            table.add_row(_NAMES[name], parameters, f"{entry.mean:.1%}{spread} (n = {entry.n})")
         self.console.print(table)
         self.console.print(record.sentence, markup=False)
         for caveat in record.caveats:

@@ -13,12 +13,9 @@ from symshare.analysis import nearest_permutation
 from symshare.convert.constants import Frozen
 from symshare.convert.folding import foldable
 from symshare.convert.modules import copied, settle
-from symshare.convert.networks import is_known_network, plain_network
-from symshare.convert.plain import LAYERS, plain
+from symshare.convert.plain import LAYERS, is_known_network, plain, plain_network
 from symshare.representations import Measure, Projection, Representation, Stack
 from symshare.representations.birkhoff import Coefficients
-
-__all__ = ["BakeReport", "bake", "is_plain"]
 
 _SHARING = (*LAYERS, Representation, Measure)
 _SOURCES = (Projection, Coefficients)
@@ -102,9 +99,11 @@ def bake(
             f"bake: nothing to bake: {type(model).__name__} holds no layer or representation of "
             "symshare; is it baked already?"
         )
-    if data is not None and len(data) != 2:
+    if data is not None and not (len(data) == 2 and len(data[0]) == len(data[1]) > 0):
+        shapes = ", ".join(str(tuple(part.shape)) for part in data)
         raise ValueError(
-            f"bake: data is a pair of samples and their classes, got {len(data)}; pass data=(x, y)"
+            "bake: data is a pair of as many samples as classes and at least one, got tensors of "
+            f"shapes {shapes}; pass data=(x, y)"
         )
     with torch.inference_mode(False), torch.no_grad():
         settled = copied(model)
@@ -156,25 +155,19 @@ def _constants(model: nn.Module) -> dict[nn.Module, nn.Module]:
     held = {model, *(child for user in users for child in user.children())}
     constants: dict[nn.Module, nn.Module] = {}
     for module in held:
-        if isinstance(module, Measure):
-            constants[module] = Frozen(module())
+        if isinstance(module, (Measure, Stack)):
+            constants[module] = Frozen(module().clone())
         elif isinstance(module, Representation):
-            has_matrices = isinstance(module, Stack)
-            constants[module] = Frozen(module().clone()) if has_matrices else nn.Identity()
+            constants[module] = nn.Identity()
     return constants
 
 
-def _accuracy(model: nn.Module, x: Tensor, y: Tensor, batch: int = 256) -> float:
+def _accuracy(model: nn.Module, x: Tensor, y: Tensor) -> float:
     """Share of samples whose largest logit is that of their class."""
-    if len(x) != len(y) or len(x) == 0:
-        raise ValueError(
-            f"bake: data needs as many samples as classes and at least one, got {len(x)} and "
-            f"{len(y)}"
-        )
     device = next((p.device for p in model.parameters()), x.device)
     right = sum(
         int((model(some.to(device)).argmax(-1) == classes.to(device)).sum())
-        for some, classes in zip(x.split(batch), y.split(batch), strict=True)
+        for some, classes in zip(x.split(256), y.split(256), strict=True)
     )
     return right / len(x)
 
@@ -185,14 +178,9 @@ def _snap(model: nn.Module) -> None:
     This happens at the source: logits behind a projection become those of the permutations
     nearest to its matrices, and convex coefficients those of their largest. So all that share a
     source go on sharing it, R need not be formed, and what is computed from a source follows it.
-    Known stacks and measures stay as they are.
-
-    Args:
-        model: in eval mode, so that matrices are projected to convergence.
-
-    Raises:
-        ValueError: if a representation learns in another way; then it may be near no permutation.
-            If logits are parametrised, as only what they are computed from can be moved.
+    Known stacks and measures stay as they are. Refused is a representation that learns in another
+    way, as it may be near no permutation, and parametrised logits, as only what they are computed
+    from can be moved.
     """
     for module in model.modules():
         if isinstance(module, Stack):

@@ -11,19 +11,9 @@ from torch.nn.functional import batch_norm
 from symshare.layers.norms import normalise
 from symshare.layers.pooling import group_mean
 
-__all__ = ["FixedBatchNorm", "Frozen", "GroupMax", "GroupMean", "Normalise", "OverSpace"]
-
 
 class Frozen(nn.Module):
-    """A tensor that a module of the user asks for: a baked stack R or measure.
-
-    Args:
-        value: returned by every call.
-
-    >>> import torch
-    >>> Frozen(torch.ones(2))()
-    tensor([1., 1.])
-    """
+    """A tensor that a module of the user asks for: a baked stack R or measure."""
 
     value: Tensor
 
@@ -36,19 +26,11 @@ class Frozen(nn.Module):
 
 
 class GroupMean(nn.Module):
-    """Mean over the group axis: [B, C, G, ...] to [B, C, ...].
-
-    Args:
-        weights: [G], summing to one; None weighs all elements alike.
-
-    >>> import torch
-    >>> GroupMean(torch.tensor([0.75, 0.25]))(torch.tensor([[[1.0, 3.0]]]))
-    tensor([[1.5000]])
-    """
+    """Mean over the group axis, [B, C, G, ...] to [B, C, ...], by :func:`group_mean`."""
 
     weights: Tensor | None
 
-    def __init__(self, weights: Tensor | None = None):
+    def __init__(self, weights: Tensor | None):
         super().__init__()
         self.register_buffer("weights", weights)
 
@@ -57,27 +39,14 @@ class GroupMean(nn.Module):
 
 
 class GroupMax(nn.Module):
-    """Maximum over the group axis: [B, C, G, ...] to [B, C, ...].
-
-    >>> import torch
-    >>> GroupMax()(torch.tensor([[[1.0, 3.0]]]))
-    tensor([[3.]])
-    """
+    """Maximum over the group axis: [B, C, G, ...] to [B, C, ...]."""
 
     def forward(self, f: Tensor) -> Tensor:
         return f.amax(2)
 
 
 class OverSpace(nn.Module):
-    """A pooling of `torch.nn` on maps with a group axis: [B, C, G, *space] to [B, C, G, *out].
-
-    Args:
-        pool: takes [B, C, *space].
-
-    >>> import torch
-    >>> OverSpace(nn.MaxPool1d(2))(torch.tensor([[[[1.0, 3.0]]]]))
-    tensor([[[[3.]]]])
-    """
+    """A pooling of `torch.nn` on maps with a group axis: [B, C, G, *space] to [B, C, G, *out]."""
 
     def __init__(self, pool: nn.Module):
         super().__init__()
@@ -88,18 +57,7 @@ class OverSpace(nn.Module):
 
 
 class Normalise(nn.Module):
-    """Standardise each sample over group and space, and over channels if asked: no parameters.
-
-    Args:
-        weights: of the group elements, [G], summing to one; None weighs all alike.
-        across_channels: over channels too.
-        eps: added to the variance.
-
-    >>> import torch
-    >>> y = Normalise(None, across_channels=True, eps=1e-5)(torch.randn(2, 3, 4, 5, 5))
-    >>> bool(y.mean((1, 2, 3, 4)).abs().max() < 1e-5)
-    True
-    """
+    """Standardise each sample of a map on the group by :func:`normalise`: no parameters."""
 
     weights: Tensor | None
 
@@ -117,18 +75,7 @@ class Normalise(nn.Module):
 
 
 class FixedBatchNorm(nn.Module):
-    """Batch norm in eval mode, of any number of axes behind the channels.
-
-    Args:
-        norm: a batch norm of torch with running statistics.
-
-    >>> import torch
-    >>> norm = nn.BatchNorm1d(1, eps=0.0)
-    >>> norm.running_mean.fill_(3.0), norm.running_var.fill_(4.0)
-    (tensor([3.]), tensor([4.]))
-    >>> FixedBatchNorm(norm)(torch.ones(1, 1, 2))
-    tensor([[[-1., -1.]]])
-    """
+    """Batch norm with running statistics, in eval mode, of any number of axes behind channels."""
 
     mean: Tensor
     variance: Tensor

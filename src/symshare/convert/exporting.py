@@ -17,8 +17,6 @@ from symshare.convert.baking import bake, is_plain
 from symshare.convert.modules import copied
 from symshare.files import open_tensors, write_atomically
 
-__all__ = ["FORMATS", "SCHEMA", "export", "load_tensors"]
-
 SCHEMA = 1
 """Rises when a file means something else than before."""
 
@@ -72,9 +70,8 @@ def export(
             f"export: format must be one of {', '.join(map(repr, FORMATS))}, got {format!r}"
         )
     baked = copied(model).eval() if is_plain(model) else bake(model)
-    content = FORMATS[format](baked.cpu(), example, dynamic_shapes)
     path = Path(path)
-    write_atomically(path, content)
+    write_atomically(path, FORMATS[format](baked.cpu(), example, dynamic_shapes))
     return path
 
 
@@ -216,8 +213,7 @@ def _quiet() -> Generator[None]:
     level = remarks.level
     remarks.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         remarks.setLevel(level)

@@ -12,8 +12,6 @@ from symshare.convert.modules import held, observed, uncompiled, writes
 from symshare.convert.plain import LAYERS, fixed_norm
 from symshare.layers.convolution import Convolution
 
-__all__ = ["foldable"]
-
 
 def foldable(model: nn.Module) -> dict[nn.Module, nn.Module]:
     """The batch norm after each convolution whose output goes there and nowhere else.
@@ -33,9 +31,6 @@ def foldable(model: nn.Module) -> dict[nn.Module, nn.Module]:
     Assumed is that the model is used by calling it, with tensors for all required arguments and
     in eval mode, and that what its pass decides by else (attributes, global variables) stays
     what it is now.
-
-    Args:
-        model: in eval mode.
     """
     model = uncompiled(model)
     graph = _traced(model)
@@ -64,16 +59,13 @@ def _traced(model: nn.Module) -> fx.Graph | None:
         return None
     twin = copy.deepcopy(model)
     try:
-        before = [(x, writes(x)) for x in held(twin)]
+        before = held(twin)  # kept alive, so that nothing new gets the identity of one of these
+        versions = [(id(x), writes(x)) for x in before]
         graph = tracer.trace(twin)
-        after = [(x, writes(x)) for x in held(twin)]
+        unchanged = versions == [(id(x), writes(x)) for x in held(twin)]
     except Exception:  # the user's code can raise anything when it gets no tensors
         return None
-    same = len(before) == len(after) and all(
-        old is new and version == newer
-        for (old, version), (new, newer) in zip(before, after, strict=True)
-    )
-    return graph if same else None
+    return graph if unchanged else None
 
 
 def _has_options(model: nn.Module) -> bool:
@@ -94,13 +86,11 @@ def _single_uses(model: nn.Module, graph: fx.Graph) -> Iterable[tuple[nn.Module,
     calls = Counter(node.target for node in graph.nodes if node.op == "call_module")
     # Parameters that the pass reads by itself, for instance weights of a norm.
     calls.update(node.target.rpartition(".")[0] for node in graph.nodes if node.op == "get_attr")
-    for node in graph.nodes:
+    once = [n for n in graph.nodes if n.op == "call_module" and calls[n.target] == 1]
+    for node in once:
         users = list(node.users)
-        if node.op != "call_module" or len(users) != 1:
-            continue
-        (user,) = users
-        if user.op == "call_module" and calls[node.target] == calls[user.target] == 1:
-            yield model.get_submodule(node.target), model.get_submodule(user.target)
+        if len(users) == 1 and users[0] in once:
+            yield model.get_submodule(node.target), model.get_submodule(users[0].target)
 
 
 def _neighbours(model: nn.Module) -> Iterable[tuple[nn.Module, nn.Module]]:

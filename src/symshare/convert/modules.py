@@ -10,18 +10,11 @@ from torch.nn.utils.prune import BasePruningMethod
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
-__all__ = ["copied", "held", "observed", "settle", "uncompiled", "writes"]
-
 _REWEIGHTING = (BasePruningMethod, SpectralNorm, WeightNorm)
 
 
 def observed(module: Any) -> bool:
-    """Whether hooks see, and may change, what goes into a module or comes out of it.
-
-    >>> import torch
-    >>> observed(torch.nn.ReLU())
-    False
-    """
+    """Whether hooks see, and may change, what goes into a module or comes out of it."""
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
@@ -29,22 +22,15 @@ def settle(module: Any) -> None:
     """Replace weights that hooks of torch compute before each pass by their present values.
 
     `torch.nn.utils.prune` and the older `weight_norm` and `spectral_norm` are such hooks.
-
-    >>> from torch.nn.utils import prune
-    >>> layer = prune.l1_unstructured(nn.Linear(4, 4), "weight", 0.5)
-    >>> settle(layer)
-    >>> observed(layer), int((layer.weight == 0).sum())
-    (False, 8)
     """
     hooks = module._forward_pre_hooks
     for key in [key for key, hook in hooks.items() if isinstance(hook, _REWEIGHTING)]:
         hooks.pop(key)(module, ())
 
 
-def uncompiled(model: nn.Module) -> nn.Module:
+def uncompiled(model: Any) -> nn.Module:
     """The module that `torch.compile` was given, if this is what it returned."""
-    inner = getattr(model, "_orig_mod", None)
-    return inner if isinstance(inner, nn.Module) else model
+    return getattr(model, "_orig_mod", model)
 
 
 def writes(x: object) -> int:

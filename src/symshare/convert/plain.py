@@ -1,7 +1,8 @@
-"""Each layer of symshare as plain modules with the same input, output and shapes."""
+"""Each layer of symshare, and the network of `symshare.models`, as plain modules."""
 
-from collections.abc import Callable
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -10,44 +11,27 @@ from symshare.convert.constants import FixedBatchNorm, GroupMax, GroupMean, Norm
 from symshare.convert.modules import observed
 from symshare.layers import (
     GroupBatchNorm,
+    GroupConv2d,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
     GroupMaxPool,
     GroupPool,
+    LiftConv2d,
     SpatialAvgPool,
     SpatialMaxPool,
 )
 from symshare.layers.batch_norm import SyncBatchNorm
 from symshare.layers.convolution import Convolution
 from symshare.layers.pooling import shares
-
-__all__ = ["LAYERS", "filled", "fixed_norm", "plain", "plain_convolution"]
-
-_CONVOLUTIONS = {
-    (1, False): nn.Conv1d,
-    (2, False): nn.Conv2d,
-    (3, False): nn.Conv3d,
-    (1, True): nn.ConvTranspose1d,
-    (2, True): nn.ConvTranspose2d,
-    (3, True): nn.ConvTranspose3d,
-}
+from symshare.models import GroupCNN
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm, SyncBatchNorm)
-
-_ZERO_PADS: dict[int, Callable[[Any], nn.Module]] = {
-    1: nn.ZeroPad1d,
-    2: nn.ZeroPad2d,
-    3: nn.ZeroPad3d,
-}
+_NORMS = (GroupBatchNorm, GroupInstanceNorm, GroupLayerNorm)
 
 
 def plain(layer: nn.Module, norm: nn.Module | None = None) -> nn.Module:
-    """The plain modules for a layer of symshare.
-
-    Args:
-        layer: in eval mode, so that a learned R is converged.
-        norm: a batch norm to fold into a convolution.
+    """Plain modules with the input, output and shapes of a layer, into which a norm is folded.
 
     Raises:
         ValueError: for a subclass whose forward pass is not the layer's, or a layer with hooks.
@@ -68,7 +52,7 @@ def plain(layer: nn.Module, norm: nn.Module | None = None) -> nn.Module:
     return next(rule for kind, rule in _RULES.items() if isinstance(layer, kind))(layer)
 
 
-def plain_convolution(layer: Convolution, norm: nn.Module | None = None) -> nn.Module:
+def _convolution(layer: Convolution, norm: nn.Module | None) -> nn.Module:
     """The convolution of a layer on maps [B, I*K, ...] to [B, O*G, ...] without a group axis."""
     kernel = layer.kernel()
     G = layer.representation.group_size
@@ -83,32 +67,22 @@ def plain_convolution(layer: Convolution, norm: nn.Module | None = None) -> nn.M
     uneven = layer.padding == "same" and not layer.geometry.centred
     if uneven and layer.padding_mode == "zeros":
         options["padding"] = 0  # torch pads too, but warns about it
-    kind = _CONVOLUTIONS[layer.dims, layer.transposed]
+    kind = getattr(nn, f"Conv{'Transpose' if layer.transposed else ''}{layer.dims}d")
     sizes = (inputs, layer.out_channels * G, layer.kernel_size)
-    convolution = filled(kind, sizes, kernel, bias, **options)
+    convolution = _filled(kind, sizes, kernel, bias, **options)
     if options["padding"] == layer.padding:
         return convolution
     # Padding counts from the last axis.
     margins = [n for pair in reversed(layer.geometry.margins) for n in pair]
-    return nn.Sequential(_ZERO_PADS[layer.dims](tuple(margins)), convolution)
+    return nn.Sequential(getattr(nn, f"ZeroPad{layer.dims}d")(tuple(margins)), convolution)
 
 
-def filled(
-    kind: type[nn.Module],
-    sizes: tuple[Any, ...],
-    weight: Tensor,
-    bias: Tensor | None,
-    **options: Any,
+def _filled(
+    kind: Any, sizes: tuple[Any, ...], weight: Tensor, bias: Tensor | None, **options: Any
 ) -> Any:
     """A module of `torch.nn` with copies of these parameters; draws no random numbers."""
-    module: Any = nn.utils.skip_init(
-        kind,
-        *sizes,
-        bias=bias is not None,
-        device=weight.device,
-        dtype=weight.dtype,
-        **options,
-    )
+    options |= {"bias": bias is not None, "device": weight.device, "dtype": weight.dtype}
+    module: Any = nn.utils.skip_init(kind, *sizes, **options)
     assert module.weight.shape == weight.shape, (module.weight.shape, weight.shape)
     with torch.no_grad():
         module.weight.copy_(weight)
@@ -118,7 +92,8 @@ def filled(
 
 
 def _drop_in(layer: Any, norm: nn.Module | None = None) -> nn.Module:
-    convolution = plain_convolution(layer, norm)
+    """A convolution with the shapes of its layer, [B, I, K, ...] to [B, O, G, ...]."""
+    convolution = _convolution(layer, norm)
     split = nn.Unflatten(1, (layer.out_channels, layer.representation.group_size))
     if layer.lifting:
         return nn.Sequential(convolution, split)
@@ -126,12 +101,7 @@ def _drop_in(layer: Any, norm: nn.Module | None = None) -> nn.Module:
 
 
 def fixed_norm(module: nn.Module, channels: int) -> Any:
-    """The batch norm of torch that a module is or holds, if it maps each channel by fixed numbers.
-
-    >>> layer = GroupBatchNorm(4)
-    >>> fixed_norm(layer, 4) is None, fixed_norm(layer.eval(), 4) is layer.norm
-    (True, True)
-    """
+    """The batch norm of torch that a module is or holds, if it maps channels by fixed numbers."""
     norm = module.norm if type(module) is GroupBatchNorm else module
     if type(norm) not in _BATCH_NORMS or norm.training or observed(module) or observed(norm):
         return None
@@ -168,7 +138,7 @@ def _linear(layer: GroupLinear) -> nn.Module:
     O, G, I, D = kernel.shape
     weight = kernel.reshape(O * G, I * D)
     bias = None if layer.bias is None else layer.bias.repeat_interleave(G)
-    linear = filled(nn.Linear, (I * D, O * G), weight, bias)
+    linear = _filled(nn.Linear, (I * D, O * G), weight, bias)
     return nn.Sequential(nn.Flatten(1, 2), linear, nn.Unflatten(1, (O, G)))
 
 
@@ -197,3 +167,49 @@ _RULES: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
 
 LAYERS = tuple(_RULES)
 """Every kind of layer that is replaced."""
+
+
+def is_known_network(module: nn.Module) -> TypeGuard[GroupCNN]:
+    """Whether this is a `GroupCNN` that nobody changed, and that nothing looks into."""
+    return (
+        type(module) is GroupCNN
+        and not any(observed(part) or "forward" in vars(part) for part in module.modules())
+        and type(module.lifting) is LiftConv2d
+        and all(type(layer) is GroupConv2d for layer in module.hidden)
+        and all(type(norm) in _NORMS for norm in module.norms)
+        and type(module.pool) is GroupPool
+        and type(module.head) is nn.Linear
+    )
+
+
+def plain_network(network: GroupCNN, folded: Mapping[nn.Module, nn.Module]) -> nn.Sequential:
+    """Convolutions, norms, ReLU, mean over space, head; the mean over the group is in the head.
+
+    `folded` has the batch norm to fold into each convolution.
+    """
+    modules: OrderedDict[str, nn.Module] = OrderedDict()
+    head, G = network.head, network.stacks()[-1].group_size
+    convolutions = cast("list[Convolution]", [network.lifting, *network.hidden])
+    for i, (convolution, norm) in enumerate(zip(convolutions, network.norms, strict=True)):
+        modules[f"conv{i}"] = _convolution(convolution, folded.get(convolution))
+        if convolution not in folded:
+            elements = convolution.representation.group_size
+            modules[f"norm{i}"] = _norm(norm, convolution.out_channels, elements)
+        modules[f"relu{i}"] = nn.ReLU()
+    modules["mean"] = nn.AdaptiveAvgPool2d(1)
+    modules["flatten"] = nn.Flatten()
+    weights = shares(network.pool.gate)
+    if weights is None:
+        weights = head.weight.new_full((G,), 1 / G)
+    weight = (head.weight.unsqueeze(-1) * weights).flatten(1)
+    modules["head"] = _filled(nn.Linear, (weight.shape[1], head.out_features), weight, head.bias)
+    return nn.Sequential(modules)
+
+
+def _norm(norm: Any, channels: int, group_size: int) -> nn.Module:
+    """A norm on maps [B, C*G, H, W]."""
+    groups = {GroupLayerNorm: 1, GroupInstanceNorm: channels}.get(type(norm))
+    if groups is None or norm.gate is not None:
+        split = nn.Unflatten(1, (channels, group_size))
+        return nn.Sequential(split, plain(norm), nn.Flatten(1, 2))
+    return nn.GroupNorm(groups, channels * group_size, norm.eps, affine=False)

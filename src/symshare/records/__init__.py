@@ -4,7 +4,6 @@
 `result.schema.json`, beside this file, are made from the classes by `python -m symshare.records`.
 """
 
-from symshare.records.result import ResultRecord
 from symshare.records.verdict import (
     NETWORKS,
     Accuracy,
@@ -13,6 +12,7 @@ from symshare.records.verdict import (
     NetworkName,
     Power,
     RandomPermutation,
+    ResultRecord,
     Seconds,
     Seeds,
     Status,

@@ -4,7 +4,7 @@ import inspect
 import json
 import math
 import re
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from symshare.files import damaged, read_json, write_atomically
 
-__all__ = ["Record"]
-
 R = TypeVar("R", bound="Record")
 
 _WORDS = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 """What JSON Schema calls a plain type."""
+
+_hints = cache(get_type_hints)
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,6 @@ class Record:
         }
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 def _read(hint: Any, value: Any, where: str) -> Any:
     """The value as the type that was promised: a list becomes a tuple, a whole number a float."""
     inner = get_args(hint)
@@ -77,10 +72,10 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         (other,) = (option for option in inner if option is not NoneType)
         return None if value is None else _read(other, value, where)
     if is_dataclass(kind) and isinstance(value, dict):
-        hints = {field.name: _hints(hint)[field.name] for field in fields(kind)}
+        hints = _hints(kind)
         if missing := [name for name in hints if name not in value]:
             raise ValueError(f"{where} has no {', '.join(missing)}")
-        return hint(**{n: _read(h, value[n], f"{where}.{n}") for n, h in hints.items()})
+        return kind(**{n: _read(h, value[n], f"{where}.{n}") for n, h in hints.items()})
     if kind is tuple and isinstance(value, list):
         kinds = inner[:1] * len(value) if inner[-1] is ... else inner
         if len(kinds) == len(value):
@@ -95,11 +90,8 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         return float(value)
     if kind in _WORDS and type(value) is kind and kind is not float:
         return value
-    raise ValueError(f"{where}: expected {_name(hint)}, got {value!r:.80}")
-
-
-def _name(hint: Any) -> str:
-    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+    expected = hint.__name__ if isinstance(hint, type) and not inner else hint
+    raise ValueError(f"{where}: expected {expected}, got {value!r:.80}")
 
 
 def _describe(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -120,14 +112,10 @@ def _describe(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         entries = [_describe(entry, definitions) for entry in inner]
         return {"type": "array", "prefixItems": entries, "minItems": len(inner), "items": False}
     if kind is dict:
-        entry = _describe(inner[1], definitions)
-        if names := get_args(inner[0]):
-            return {
-                "type": "object",
-                "properties": dict.fromkeys(names, entry),
-                "required": list(names),
-            }
-        return {"type": "object", "additionalProperties": entry}
+        names, entry = list(get_args(inner[0])), _describe(inner[1], definitions)
+        if not names:
+            return {"type": "object", "additionalProperties": entry}
+        return {"type": "object", "properties": dict.fromkeys(names, entry), "required": names}
     if kind is Literal:
         return {"enum": list(inner)}
     return {"type": _WORDS[kind]}
@@ -137,16 +125,16 @@ def _describe_fields(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     meanings: dict[str, str] = {}
     for parent in reversed(kind.__mro__):
         attributes = (inspect.getdoc(parent) or "").partition("Attributes:\n")[2]
-        parts = re.split(r"^    (\w+): ", attributes, flags=re.M)[1:]
-        meanings |= {n: " ".join(t.split()) for n, t in zip(parts[::2], parts[1::2], strict=True)}
-    names = [field.name for field in fields(kind)]
+        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w|\Z)", attributes, re.M | re.S)
+        meanings |= {name: " ".join(text.split()) for name, text in entries}
+    hints = _hints(kind)
     return {
         "title": kind.__name__,
         "description": (inspect.getdoc(kind) or "").partition("\n")[0],
         "type": "object",
         "properties": {
-            name: {"description": meanings[name], **_describe(_hints(kind)[name], definitions)}
-            for name in names
+            name: {"description": meanings[name], **_describe(hint, definitions)}
+            for name, hint in hints.items()
         },
-        "required": names,
+        "required": list(hints),
     }

@@ -1,24 +1,10 @@
-"""What `verdict.json` holds, schema 1."""
+"""What `verdict.json` (schema 1) and the `result.json` of each network hold."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from symshare.records.record import Record
-
-__all__ = [
-    "NETWORKS",
-    "Accuracy",
-    "Element",
-    "Judgement",
-    "NetworkName",
-    "Power",
-    "RandomPermutation",
-    "Seconds",
-    "Seeds",
-    "Status",
-    "VerdictRecord",
-    "Word",
-]
+from symshare.settings import Kind
 
 Word = Literal["group", "approximate", "partial", "none", "undecided"]
 Status = Literal["symmetric", "approximate", "tolerated", "broken", "undecided"]
@@ -247,3 +233,30 @@ class VerdictRecord(Record):
     versions: dict[str, str]
     commands: tuple[str, ...]
     classes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ResultRecord(Record):
+    """The outcome of one training run; its file is written last, so it marks a finished run.
+
+    Attributes:
+        model: Kind of network; the folder `found` of a discovery holds a `gcnn`.
+        seed: Of split, initial weights, batches and transformations.
+        val_loss: On the validation part at the end, in nats.
+        val_accuracy: On the validation part at the end, a share.
+        test_loss: On the test part, read once, in nats.
+        test_accuracy: On the test part, read once, a share.
+        parameters: Free parameters: base weights, biases, head.
+        representation_parameters: Parameters of the representations, shared ones counted once.
+        seconds: Wall time in s; of a resumed run, since it was resumed.
+    """
+
+    model: Kind
+    seed: int
+    val_loss: float
+    val_accuracy: float
+    test_loss: float
+    test_accuracy: float
+    parameters: int
+    representation_parameters: int
+    seconds: float

@@ -1,6 +1,5 @@
 """One card per candidate: what it does, what it costs, what it keeps."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,8 +8,6 @@ from torch import Tensor
 from symshare.records import Element, RandomPermutation, Status, VerdictRecord
 from symshare.report import charts, pictures, sentences
 from symshare.report.folder import Folder
-
-__all__ = ["Card", "Kept", "Mark", "cards", "drawn_losses", "examples", "mark"]
 
 STATUSES: tuple[Status, ...] = ("symmetric", "approximate", "tolerated", "undecided", "broken")
 CLASSES_SHOWN = 10
@@ -50,12 +47,6 @@ class Card:
     image: Pair | None
     kernel: Pair | None
 
-    @property
-    def order(self) -> tuple[int, float]:
-        """Symmetric candidates first, in their own order; the others by excess loss."""
-        rank = STATUSES.index(self.entry.status)
-        return rank, 0.0 if rank == 0 else self.entry.excess_loss
-
 
 def drawn_losses(verdict: VerdictRecord) -> list[float]:
     """Every number that the common axis of excess losses has to reach [nats]."""
@@ -85,7 +76,7 @@ def examples(folder: Folder) -> list[tuple[str, pictures.Picture]]:
 def cards(folder: Folder, axis: charts.Axis) -> list[Card]:
     """All candidates, the most symmetric ones first."""
     verdict = folder.verdict
-    draw_image = _image_drawer(folder)
+    on_image = _on_image(folder)
     made = [
         Card(
             entry=entry,
@@ -93,43 +84,43 @@ def cards(folder: Folder, axis: charts.Axis) -> list[Card]:
             partial=entry.name in verdict.partial,
             mark=mark(axis, entry),
             kept=_kept(verdict.classes, entry.kept_share_by_class),
-            image=draw_image(entry),
-            kernel=_kernel(entry),
+            image=on_image.get(entry.name),
+            kernel=_on_kernel(entry),
         )
         for entry in verdict.elements
     ]
-    return sorted(made, key=lambda card: card.order)
+
+    def order(card: Card) -> tuple[int, float]:
+        """Symmetric candidates in their own order, the others by excess loss."""
+        rank = STATUSES.index(card.entry.status)
+        return rank, card.entry.excess_loss if rank else 0.0
+
+    return sorted(made, key=order)
 
 
-def _image_drawer(folder: Folder) -> Callable[[Element], Pair | None]:
-    """Draw all candidates on one image: the one that the most harmless of them changes most."""
-    images = folder.images
-    if not len(images):
-        return lambda entry: None
+def _on_image(folder: Folder) -> dict[str, Pair]:
+    """Each candidate on one image: the one that the most harmless of them changes most."""
+    images, elements = folder.images, folder.verdict.elements
+    if not len(images) or not elements:
+        return {}
     limits, flat = _limits(images), images.float().flatten(2)
-    permutations = {e.name: torch.tensor(e.permutation) for e in folder.verdict.elements}
+    permutations = {e.name: torch.tensor(e.permutation) for e in elements}
     changes = [(flat[..., p] - flat).square().mean(dim=(1, 2)) for p in permutations.values()]
-    chosen = images[int(torch.stack(changes).amin(0).argmax())] if changes else images[0]
-
-    def draw(entry: Element) -> Pair | None:
-        return (
-            pictures.image(chosen, None, limits, "example image, original"),
-            pictures.image(
-                chosen, permutations[entry.name], limits, f"the image after {entry.name}"
-            ),
-        )
-
-    return draw
+    chosen = images[int(torch.stack(changes).amin(0).argmax())]
+    before = pictures.image(chosen, None, limits, "example image, original")
+    return {
+        name: (before, pictures.image(chosen, permutation, limits, f"the image after {name}"))
+        for name, permutation in permutations.items()
+    }
 
 
-def _kernel(entry: Element) -> Pair | None:
+def _on_kernel(entry: Element) -> Pair | None:
     if entry.kernel_permutation is None or entry.kernel_shape is None:
         return None
     permutation = torch.tensor(entry.kernel_permutation)
-    return (
-        pictures.positions(entry.kernel_shape, None, "kernel positions, original"),
-        pictures.positions(entry.kernel_shape, permutation, f"kernel positions after {entry.name}"),
-    )
+    before = pictures.positions(entry.kernel_shape, None, "kernel positions, original")
+    alt = f"kernel positions after {entry.name}"
+    return before, pictures.positions(entry.kernel_shape, permutation, alt)
 
 
 def _kept(classes: tuple[str, ...], shares: tuple[float | None, ...]) -> Kept:

@@ -4,13 +4,12 @@ Percentages, because the page decides how wide a chart is: text keeps its size o
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from symshare.records import NetworkName
 from symshare.report.folder import Run
-
-__all__ = ["Axis", "Curve", "Curves", "accuracy_axis", "curves", "loss_axis"]
+from symshare.report.sentences import minus
 
 MARGIN = 3.0
 POINTS = 240
@@ -44,18 +43,20 @@ class Axis:
         return value if self.bend is None else math.asinh(value / self.bend)
 
 
-def _with_ticks(axis: Axis, candidates: Iterable[tuple[float, str]], apart: float) -> Axis:
-    """Give `axis` the candidate ticks in order, leaving out those too near to an earlier one."""
+def _with_ticks(
+    axis: Axis, values: Iterable[float], label: Callable[[float], str], apart: float = 8.0
+) -> Axis:
+    """Give `axis` ticks at the values in order, leaving out those too near to an earlier one."""
     ticks: list[tuple[float, str]] = []
-    for value, label in candidates:
+    for value in values:
         here = axis.at(value)
         inside = axis.low <= value <= axis.high
         if inside and all(abs(here - other) >= apart for other, _ in ticks):
-            ticks.append((here, label))
-    return Axis(axis.low, axis.high, axis.bend, tuple(sorted(ticks)))
+            ticks.append((here, label(value)))
+    return replace(axis, ticks=tuple(sorted(ticks)))
 
 
-def loss_axis(values: Iterable[float], delta: float) -> Axis:
+def loss_axis(values: Sequence[float], delta: float) -> Axis:
     """The common axis of all excess losses, bent at delta.
 
     Args:
@@ -65,35 +66,26 @@ def loss_axis(values: Iterable[float], delta: float) -> Axis:
     >>> [label for _, label in loss_axis([-0.01, 3.0], 0.05).ticks]
     ['0', '0.1', '0.3', '1', '3']
     """
-    drawn = list(values)
     # Where the network knows next to nothing delta is next to nothing, or even below zero.
     bend = max(delta, 0.005)
-    low = min([-bend, *drawn])
-    high = max([4 * bend, *drawn])
-    candidates = [(0.0, "0")]
-    for exponent in (2, 1, 0, -1, -2):
-        candidates += [(sign * 10.0**exponent, _tick(sign * 10.0**exponent)) for sign in (1, -1)]
-    for exponent in (1, 0, -1, -2):
-        candidates.append((3 * 10.0**exponent, _tick(3 * 10.0**exponent)))
-    return _with_ticks(Axis(low, high, bend), candidates, apart=11.0)
+    low = min([-bend, *values])
+    high = max([4 * bend, *values])
+    powers = [10.0**exponent for exponent in (2, 1, 0, -1, -2)]
+    signed = [sign * power for power in powers for sign in (1, -1)]
+    marks = [0.0, *signed, *(3 * power for power in powers[1:])]
+    return _with_ticks(Axis(low, high, bend), marks, lambda x: minus(f"{x:g}"), apart=11.0)
 
 
-def _tick(value: float) -> str:
-    return f"{value:g}".replace("-", "\N{MINUS SIGN}")
-
-
-def accuracy_axis(values: Iterable[float]) -> Axis:
+def accuracy_axis(values: Sequence[float]) -> Axis:
     """A linear axis of accuracies, drawn in percent, around the given fractions."""
-    drawn = list(values)
-    low, high = min(drawn), max(drawn)
+    low, high = min(values), max(values)
     room = max(0.15 * (high - low), 0.005)
     low, high = max(0.0, low - room), min(1.0, high + room)
-    step = next(
-        s for s in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25) if (high - low) / s <= 5
-    )
+    steps = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+    step = next(step for step in steps if (high - low) / step <= 5)
     first = math.ceil(low / step - 1e-9)
     marks = [first * step + i * step for i in range(6)]
-    return _with_ticks(Axis(low, high), [(m, f"{100 * m:.4g}") for m in marks], apart=8.0)
+    return _with_ticks(Axis(low, high), marks, lambda x: f"{100 * x:.4g}")
 
 
 @dataclass(frozen=True)
@@ -116,25 +108,18 @@ class Curves:
     horizontal: str
 
 
-def curves(runs: Iterable[Run]) -> Curves | None:
-    """Validation accuracy of every run against its step (its epoch where steps are missing).
-
-    Returns:
-        None if no run has written a validation accuracy.
-    """
-    runs = tuple(runs)
+def curves(runs: Sequence[Run]) -> Curves | None:
+    """Validation accuracies against steps, or epochs where these lack; None without any."""
     column = "step" if any(_points(run, "step") for run in runs) else "epoch"
     series = [(run, points) for run in runs if (points := _points(run, column))]
     if not series:
         return None
     end = max(x for _, points in series for x, _ in points)
     y = accuracy_axis([value for _, points in series for _, value in points])
-    x = Axis(0.0, end or 1.0)
-    step = 10 ** math.floor(math.log10(end)) if end >= 1 else 1
-    step = next((step * f for f in (0.2, 0.5, 1, 2) if end / (step * f) <= 5), 2 * step)
-    step = max(step, 1)
-    marks = [(float(i * step), f"{i * step:g}") for i in range(int(end / step) + 1)]
-    x = _with_ticks(x, marks, apart=8.0)
+    decade = 10 ** math.floor(math.log10(max(end, 1)))
+    step = max(next(decade * f for f in (0.2, 0.5, 1, 2) if end / (decade * f) <= 5), 1)
+    marks = [float(i * step) for i in range(int(end / step) + 1)]
+    x = _with_ticks(Axis(0.0, end or 1.0), marks, "{:g}".format)
     lines = []
     for run, points in series:
         stride = -(-len(points) // POINTS)

@@ -11,8 +11,6 @@ from torch import Tensor
 from symshare.files import open_tensors
 from symshare.records import NETWORKS, NetworkName, ResultRecord, VerdictRecord
 
-__all__ = ["Folder", "Run", "read"]
-
 
 @dataclass(frozen=True)
 class Run:
@@ -37,24 +35,13 @@ class Folder:
     labels: Tensor
     runs: tuple[Run, ...]
 
-    def first(self, model: NetworkName) -> Run | None:
-        """The run of `model` with the lowest seed that kept its tensors, if there is one."""
-        return next((run for run in self.runs if run.model == model and run.tensors), None)
+    def first(self, model: NetworkName, tensor: str) -> Run | None:
+        """The run of `model` with the lowest seed that kept a tensor, if there is one."""
+        return next((r for r in self.runs if r.model == model and tensor in r.tensors), None)
 
 
 def read(run_dir: Path) -> Folder:
-    """Read a run directory; only `verdict.json` has to be there.
-
-    Args:
-        run_dir: the folder given to `symshare discover` as `--out`.
-
-    Returns:
-        The verdict, the examples and the runs, sorted by model and seed.
-
-    Raises:
-        FileNotFoundError: if the folder holds no `verdict.json`.
-        ValueError: if a file is damaged, or of another schema.
-    """
+    """Read a run directory, runs by model and seed; only `verdict.json` has to be there."""
     path = run_dir / "verdict.json"
     if not path.is_file():
         raise FileNotFoundError(
@@ -78,18 +65,14 @@ def read(run_dir: Path) -> Folder:
 
 
 def _run(folder: Path, model: NetworkName, seed: int) -> Run:
-    result, metrics = folder / "result.json", folder / "metrics.csv"
-    rows: list[dict[str, str]] = []
-    if metrics.is_file():
-        with metrics.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+    result = folder / "result.json"
     tensors, metadata = _tensors(folder / "representations.safetensors")
     return Run(
         model=model,
         seed=seed,
         result=ResultRecord.read(result) if result.is_file() else None,
         config=_text(folder / "config.yaml"),
-        metrics=rows,
+        metrics=list(csv.DictReader(_text(folder / "metrics.csv").splitlines())),
         tensors=tensors,
         names=tuple(json.loads(metadata.get("names", "[]"))),
     )

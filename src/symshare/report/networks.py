@@ -5,14 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from symshare import groups
 from symshare.records import Element, NetworkName
 from symshare.report import pictures, sentences
 from symshare.report.folder import Folder, Run
-
-__all__ = ["KernelPanel", "Measures", "StackPanel", "kernel_panels", "measures", "stack_panels"]
 
 CHANNELS = 8
 ELEMENTS = 12
@@ -24,9 +21,9 @@ class KernelPanel:
     """Kernels of one network's lifting layer; without rows, `why` says what is missing."""
 
     model: NetworkName
-    seed: int | None
-    rows: list[tuple[str, pictures.Picture]]
-    note: str
+    seed: int | None = None
+    rows: Sequence[tuple[str, pictures.Picture]] = ()
+    note: str = ""
     why: str = ""
 
 
@@ -67,14 +64,6 @@ class MeasureRow:
     found: bool
 
 
-@dataclass(frozen=True)
-class Measures:
-    """The learned measure of every element, over seeds."""
-
-    rows: list[MeasureRow]
-    seeds: list[int]
-
-
 def _element_names(run: Run, count: int) -> list[str]:
     return list(run.names) if len(run.names) == count else [f"element {i}" for i in range(count)]
 
@@ -93,21 +82,22 @@ def kernel_panels(folder: Folder) -> list[KernelPanel]:
     """Learned kernels of the lifting layer, [elements x channels], for each network."""
     panels = []
     for model in WITH_STACK:
-        run = folder.first(model)
-        kernels = run.tensors.get("lift.kernels") if run else None
-        if run is None or kernels is None:
+        run = folder.first(model, "lift.kernels")
+        if run is None:
             why = sentences.missing_tensors(folder.verdict, model)
-            panels.append(KernelPanel(model, None, [], "", why))
+            panels.append(KernelPanel(model, why=why))
             continue
+        kernels = run.tensors["lift.kernels"]
         out, count, inputs = kernels.shape[:3]
-        plane = _plane(kernels.float())
+        plane = kernels[:, :, 0].float()
+        # A signal's kernel becomes one row.
+        plane = plane.unsqueeze(2) if plane.ndim == 3 else plane.flatten(2, -2)
         strongest = plane.flatten(1).norm(dim=1).argsort(descending=True, stable=True)
         channels = sorted(strongest[:CHANNELS].tolist())
         elements = _which(run, count)
         names = _element_names(run, count)
-        rows = pictures.kernel_rows(
-            plane[channels][:, elements].contiguous(), [names[i] for i in elements]
-        )
+        shown = plane[channels][:, elements].contiguous()
+        rows = pictures.kernel_rows(shown, [names[i] for i in elements])
         note = f"{len(channels)} of {out} channels, the strongest ones"
         if inputs > 1:
             note += f"; the first of {inputs} input channels"
@@ -117,38 +107,31 @@ def kernel_panels(folder: Folder) -> list[KernelPanel]:
     return panels
 
 
-def _plane(kernels: Tensor) -> Tensor:
-    """First input channel as [O, G, kh, kw]; a signal's kernel becomes one row."""
-    first = kernels[:, :, 0]
-    return first.unsqueeze(2) if first.ndim == 3 else first.flatten(2, -2)
-
-
 def stack_panels(folder: Folder) -> list[StackPanel]:
     """R of the lifting layer beside the nearest permutations, for each network that has one."""
     from symshare.analysis import nearest_permutation
 
     panels = []
     for model in reversed(WITH_STACK):
-        run = folder.first(model)
-        stack = run.tensors.get("lift.R") if run else None
-        if run is None or stack is None:
+        run = folder.first(model, "lift.R")
+        if run is None:
             continue
-        stack = stack.float().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        stack = run.tensors["lift.R"].float().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
         nearest = nearest_permutation(stack).cpu()
         names = _element_names(run, len(stack))
         pairs = []
         for index in _which(run, len(stack)):
-            matrix, indices = stack[index], nearest[index]
-            permutation = torch.zeros_like(matrix).scatter_(1, indices.unsqueeze(1), 1.0)
+            name, matrix, indices = names[index], stack[index], nearest[index].unsqueeze(1)
+            permutation = torch.zeros_like(matrix).scatter_(1, indices, 1.0)
             pairs.append(
                 StackPair(
-                    name=names[index],
-                    learned=pictures.stack_matrix(matrix, f"R of {names[index]}"),
+                    name=name,
+                    learned=pictures.stack_matrix(matrix, f"R of {name}"),
                     nearest=pictures.stack_matrix(
-                        permutation, f"permutation nearest to R of {names[index]}"
+                        permutation, f"permutation nearest to R of {name}"
                     ),
-                    mass=float(matrix.gather(1, indices.unsqueeze(1)).mean()),
-                    known=_known(folder.verdict.elements, indices.tolist()),
+                    mass=float(matrix.gather(1, indices).mean()),
+                    known=_known(folder.verdict.elements, nearest[index].tolist()),
                 )
             )
         size = stack.shape[-1]
@@ -181,31 +164,19 @@ def _known(elements: Sequence[Element], indices: list[int]) -> str | None:
         return None
     # The record shows what candidates do to kernels of 3 x 3.
     recorded = tuple(square.permutation(3)[here.index(indices)].tolist())
-    names = (e.name for e in elements if e.kernel_permutation == recorded)
-    return next(names, None)
+    return next((e.name for e in elements if e.kernel_permutation == recorded), None)
 
 
-def measures(folder: Folder) -> Measures | None:
-    """The learned measure of every element: each seed's value and their mean.
-
-    Returns:
-        None if no run has learned one.
-    """
+def measures(folder: Folder) -> list[MeasureRow]:
+    """The learned measure of every element; nothing if no run has learned one."""
     runs = [run for run in folder.runs if run.model == "gated" and "measure" in run.tensors]
     if not runs:
-        return None
+        return []
     names = _element_names(runs[0], len(runs[0].tensors["measure"]))
-    values = torch.stack(
-        [r.tensors["measure"].float() for r in runs if len(r.tensors["measure"]) == len(names)]
-    )
-    found = folder.verdict.found
-    rows = [
-        MeasureRow(
-            name=name,
-            mean=float(values[:, index].mean()),
-            values=values[:, index].tolist(),
-            found=name in found or index == 0,
-        )
-        for index, name in enumerate(names)
+    learned = (run.tensors["measure"].float() for run in runs)
+    values = torch.stack([measure for measure in learned if len(measure) == len(names)]).T
+    bold = {names[0], *folder.verdict.found}
+    return [
+        MeasureRow(name, float(of_seeds.mean()), of_seeds.tolist(), name in bold)
+        for name, of_seeds in zip(names, values, strict=True)
     ]
-    return Measures(rows, [run.seed for run in runs])

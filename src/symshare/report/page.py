@@ -1,15 +1,15 @@
 """Put a run directory on one page."""
 
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from symshare.files import write_atomically
-from symshare.records import NETWORKS, Accuracy, NetworkName, VerdictRecord
+from symshare.records import Accuracy, NetworkName, VerdictRecord
 from symshare.report import candidates, charts, networks, sentences
-from symshare.report.folder import Folder, Run, read
-
-__all__ = ["write_report"]
+from symshare.report.folder import Folder, read
+from symshare.report.sentences import count, duration, interval, listed, nats, percent
 
 LABELS: dict[NetworkName, tuple[str, str]] = {
     "cnn": ("Plain CNN", "no symmetry built in"),
@@ -18,6 +18,8 @@ LABELS: dict[NetworkName, tuple[str, str]] = {
     "sinkhorn": ("Sinkhorn", "a free doubly stochastic stack, learned with the weights"),
 }
 CARDS_SHOWN = 16
+# Functions that the template calls by their names.
+WORDS = (count, duration, interval, listed, nats, percent)
 
 
 def write_report(run_dir: Path) -> Path:
@@ -62,13 +64,9 @@ def _content(folder: Folder) -> dict[str, Any]:
     power, looser = verdict.power, verdict.delta_approximate
     answer, sentence = sentences.help_answer(verdict)
     accuracy_axis, accuracy_rows = _accuracy(verdict)
+    with_config = [run for run in folder.runs if run.config]
     return {
-        "nats": sentences.nats,
-        "interval": sentences.interval,
-        "percent": sentences.percent,
-        "count": sentences.count,
-        "duration": sentences.duration,
-        "listed": sentences.listed,
+        **{word.__name__: word for word in WORDS},
         "labels": LABELS,
         "verdict": verdict,
         "badge": f"{verdict.verdict} {verdict.group or ''}".strip(),
@@ -91,13 +89,8 @@ def _content(folder: Folder) -> dict[str, Any]:
         "curves": charts.curves(folder.runs),
         "runs": folder.runs,
         "config": folder.config,
-        "run_configs": _first_with_config(folder.runs),
+        "run_configs": [next(runs) for _, runs in groupby(with_config, lambda run: run.model)],
     }
-
-
-def _first_with_config(runs: tuple[Run, ...]) -> list[Run]:
-    first = {run.model: run for run in reversed(runs) if run.config}
-    return [first[model] for model in NETWORKS if model in first]
 
 
 @dataclass(frozen=True)
@@ -129,16 +122,8 @@ def _accuracy(verdict: VerdictRecord) -> tuple[charts.Axis | None, list[Accuracy
         if entry is None:
             rows.append(AccuracyRow(model, None, why=sentences.missing_accuracy(verdict, model)))
             continue
-        rows.append(
-            AccuracyRow(
-                model,
-                entry,
-                best=entry is best,
-                difference=sentences.points(entry.mean - cnn.mean)
-                if cnn and entry is not cnn
-                else None,
-                mean_at=axis.at(entry.mean),
-                dots=tuple(axis.at(value) for value in entry.values),
-            )
-        )
+        difference = sentences.points(entry.mean - cnn.mean) if cnn and entry is not cnn else None
+        dots = tuple(axis.at(value) for value in entry.values)
+        row = AccuracyRow(model, entry, entry is best, difference, axis.at(entry.mean), dots)
+        rows.append(row)
     return axis, rows

@@ -13,13 +13,16 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-__all__ = ["Picture", "image", "kernel_rows", "positions", "stack_matrix", "thin_out"]
-
+# The longer side of a picture of an image or of kernel positions [px].
+SIDE = 64
 POSITIVE = (230, 97, 1)
 NEGATIVE = (55, 120, 220)
 MASS = (55, 120, 220)
 # Top left, top right, bottom left, bottom right: told apart under every common colour blindness.
 CORNERS = ((0, 90, 181), (255, 194, 10), (220, 50, 32), (0, 158, 115))
+
+
+RGB = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,7 @@ class Picture:
 
 
 def png(pixels: UInt8[Tensor, "H W C"]) -> bytes:
-    r"""Encode pixels as PNG.
-
-    Args:
-        pixels: values in [0, 255]; C = 1 (grey), 3 (RGB) or 4 (RGBA).
+    r"""Encode pixels as PNG: grey, RGB or RGBA by the number of channels C = 1, 3 or 4.
 
     >>> png(torch.zeros(1, 1, 1, dtype=torch.uint8))[:8]
     b'\x89PNG\r\n\x1a\n'
@@ -63,20 +63,16 @@ def _picture(pixels: UInt8[Tensor, "H W C"], alt: str, box: int) -> Picture:
     return Picture(uri, alt, max(round(width * scale), 12), max(round(height * scale), 12))
 
 
-def thin_out(pixels: Float[Tensor, "C H W"], longest: int = 64) -> Float[Tensor, "C h w"]:
-    """Average an image down until its longer side is at most `longest` pixels."""
-    factor = -(-max(pixels.shape[1:]) // longest)
+def _thin_out(pixels: Float[Tensor, "C H W"]) -> Float[Tensor, "C h w"]:
+    """Average an image down until its longer side is no larger than on the page."""
+    factor = -(-max(pixels.shape[1:]) // SIDE)
     if factor == 1:
         return pixels
     return torch.nn.functional.avg_pool2d(pixels, factor, ceil_mode=True)
 
 
 def image(
-    values: Tensor,
-    permutation: Int[Tensor, " P"] | None,
-    limits: tuple[float, float],
-    alt: str,
-    box: int = 64,
+    values: Tensor, permutation: Int[Tensor, " P"] | None, limits: tuple[float, float], alt: str
 ) -> Picture:
     """Draw an image, after a permutation of its pixels if one is given.
 
@@ -88,30 +84,20 @@ def image(
         permutation: source index of every pixel.
         limits: the values drawn black and white.
         alt: what the picture shows, in words.
-        box: the longer side on the page [px].
     """
     plane = values if values.ndim == 3 else values.unsqueeze(1)
     if permutation is not None:
         plane = plane.flatten(1)[:, permutation].reshape(plane.shape)
     low, high = limits
-    plane = thin_out(plane.float())
+    plane = _thin_out(plane.float())
     if plane.shape[0] != 3:
         plane = plane.mean(0, keepdim=True)
     scaled = ((plane - low) / ((high - low) or 1.0)).clamp(0, 1).mul(255).round()
-    return _picture(scaled.to(torch.uint8).permute(1, 2, 0).contiguous(), alt, box)
+    return _picture(scaled.to(torch.uint8).permute(1, 2, 0).contiguous(), alt, SIDE)
 
 
-def positions(
-    shape: tuple[int, int], permutation: Int[Tensor, " P"] | None, alt: str, box: int = 64
-) -> Picture:
-    """Draw a kernel whose positions are coloured, so that one sees where each of them goes.
-
-    Args:
-        shape: kernel size.
-        permutation: source index of every position; None draws the kernel before.
-        alt: what the picture shows, in words.
-        box: the longer side on the page [px].
-    """
+def positions(shape: tuple[int, int], permutation: Int[Tensor, " P"] | None, alt: str) -> Picture:
+    """Draw a kernel whose positions are coloured, so that one sees where each of them goes."""
     height, width = shape
     down = torch.linspace(0, 1, height).reshape(-1, 1, 1)
     across = torch.linspace(0, 1, width).reshape(1, -1, 1)
@@ -121,18 +107,17 @@ def positions(
     colours = (top * (1 - down) + bottom * down).reshape(height * width, 3)
     if permutation is not None:
         colours = colours[permutation]
-    return _picture(colours.reshape(height, width, 3).round().to(torch.uint8), alt, box)
+    return _picture(colours.reshape(height, width, 3).round().to(torch.uint8), alt, SIDE)
 
 
-def _signed(values: Float[Tensor, "H W"], limit: float) -> UInt8[Tensor, "H W 4"]:
-    strength = (values.abs() / (limit or 1.0)).clamp(0, 1)
-    colour = torch.where(
-        values.unsqueeze(-1) >= 0,
-        torch.tensor(POSITIVE, dtype=torch.uint8),
-        torch.tensor(NEGATIVE, dtype=torch.uint8),
-    )
+def _coloured(
+    values: Float[Tensor, "*O H W"], limit: Float[Tensor, "*O 1 1"], positive: RGB, negative: RGB
+) -> UInt8[Tensor, "*O H W 4"]:
+    """A colour for each sign, opaque where a value reaches the limit."""
+    strength = (values.abs() / limit.where(limit > 0, 1.0)).clamp(0, 1)
     alpha = strength.mul(255).round().to(torch.uint8).unsqueeze(-1)
-    return torch.cat([colour, alpha], dim=-1)
+    above, below = (torch.tensor(colour, dtype=torch.uint8) for colour in (positive, negative))
+    return torch.cat([torch.where(values.unsqueeze(-1) >= 0, above, below), alpha], dim=-1)
 
 
 def kernel_rows(
@@ -146,25 +131,19 @@ def kernel_rows(
         cell: pixels of the picture per kernel position.
         gap: empty pixels between kernels.
     """
-    limits = kernels.abs().amax(dim=(1, 2, 3))
+    limits = kernels.abs().amax(dim=(1, 2, 3)).reshape(-1, 1, 1)
     rows = []
-    for index, name in enumerate(names):
-        tiles = []
-        for channel, limit in enumerate(limits.tolist()):
-            tile = _signed(kernels[channel, index], limit)
-            tile = tile.repeat_interleave(cell, 0).repeat_interleave(cell, 1)
-            if channel:
-                tiles.append(torch.zeros(tile.shape[0], gap, 4, dtype=torch.uint8))
-            tiles.append(tile)
-        strip = torch.cat(tiles, dim=1)
-        alt = f"{len(tiles) // 2 + 1} kernels of the lifting layer for the element {name}"
+    for name, tiles in zip(names, kernels.unbind(1), strict=True):
+        tiles = _coloured(tiles, limits, POSITIVE, NEGATIVE)
+        tiles = tiles.repeat_interleave(cell, 1).repeat_interleave(cell, 2)
+        tiles = torch.nn.functional.pad(tiles, (0, 0, 0, gap))
+        strip = tiles.transpose(0, 1).flatten(1, 2)[:, :-gap]
+        alt = f"{len(tiles)} kernels of the lifting layer for the element {name}"
         rows.append((name, _picture(strip, alt, strip.shape[1] // 2)))
     return rows
 
 
-def stack_matrix(matrix: Float[Tensor, "D D"], alt: str, box: int = 120) -> Picture:
+def stack_matrix(matrix: Float[Tensor, "D D"], alt: str) -> Picture:
     """Draw one matrix of a representation: full colour at 1 (or at its maximum, if larger)."""
-    strength = (matrix.abs() / max(1.0, float(matrix.abs().max()))).mul(255).round()
-    colour = torch.tensor(MASS, dtype=torch.uint8).expand(*matrix.shape, 3)
-    pixels = torch.cat([colour, strength.to(torch.uint8).unsqueeze(-1)], dim=-1)
-    return _picture(pixels, alt, box)
+    limit = matrix.abs().max().clamp(min=1).reshape(1, 1)
+    return _picture(_coloured(matrix, limit, MASS, MASS), alt, 120)

@@ -6,21 +6,6 @@ from collections.abc import Sequence
 
 from symshare.records import NetworkName, VerdictRecord
 
-__all__ = [
-    "count",
-    "duration",
-    "element",
-    "help_answer",
-    "interval",
-    "listed",
-    "missing_accuracy",
-    "missing_tensors",
-    "nats",
-    "percent",
-    "points",
-    "welch",
-]
-
 NONE = "\N{EN DASH}"
 GLUE = "\N{NO-BREAK SPACE}"
 ELEMENTS = {
@@ -37,7 +22,8 @@ ELEMENTS = {
 SOURCES = {"statistics": "proposed by the data's statistics", "user": "handed over by the user"}
 
 
-def _signed(text: str) -> str:
+def minus(text: str) -> str:
+    """The text with true minus signs."""
     return text.replace("-", "\N{MINUS SIGN}")
 
 
@@ -47,7 +33,7 @@ def nats(value: float) -> str:
     >>> nats(0.01234), nats(-0.0001)
     ('0.012', '0.000')
     """
-    return _signed(f"{round(value, 3) + 0.0:.3f}")
+    return minus(f"{round(value, 3) + 0.0:.3f}")
 
 
 def interval(bounds: tuple[float, float]) -> str:
@@ -65,9 +51,7 @@ def percent(fraction: float | None, digits: int = 1) -> str:
     >>> percent(0.9512), percent(None)
     ('95.1\xa0%', '–')
     """
-    if fraction is None:
-        return NONE
-    return _signed(f"{100 * fraction:.{digits}f}{GLUE}%")
+    return NONE if fraction is None else minus(f"{100 * fraction:.{digits}f}{GLUE}%")
 
 
 def count(number: int) -> str:
@@ -119,10 +103,6 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 def welch(found: Sequence[float], cnn: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of a difference of two means (Welch's t test, unequal variances).
 
-    Args:
-        found: accuracies, one per seed.
-        cnn: accuracies to compare with.
-
     Returns:
         Lower and upper bound as fractions, or None with fewer than two seeds each or no spread at
         all, which says nothing about what other seeds would do.
@@ -147,7 +127,7 @@ def points(fraction: float) -> str:
     >>> points(0.129)
     '+12.9'
     """
-    return _signed(f"{round(100 * fraction, 1) + 0.0:+.1f}")
+    return minus(f"{round(100 * fraction, 1) + 0.0:+.1f}")
 
 
 def missing_accuracy(verdict: VerdictRecord, model: NetworkName) -> str:
@@ -168,11 +148,7 @@ def missing_tensors(verdict: VerdictRecord, model: NetworkName) -> str:
 
 
 def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
-    """Does using the symmetry help? A short answer, and the sentence behind it.
-
-    Returns:
-        The answer in a word or two (`Yes`, `Not clearly`, ...), and one to two sentences.
-    """
+    """Does using the symmetry help? The answer in a word or two, and the sentences behind it."""
     cnn, found = verdict.accuracy["cnn"], verdict.accuracy["found"]
     if not found and not verdict.found:
         rest = f" The plain CNN reaches {percent(cnn.mean)} on the test set." if cnn else ""
