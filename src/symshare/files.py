@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["claimed", "damaged", "open_tensors", "read_json", "write_atomically"]
-
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that an interrupt leaves the old content or the new one, never a part.
