@@ -13,7 +13,8 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, Transform, load, split, transform
+from symshare.data import LabelledImages, Splits, Transform, load, split
+from symshare.data import transform as named_transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
@@ -24,14 +25,13 @@ from symshare.files import claimed, open_tensors
 from symshare.groups import GroupAction
 from symshare.judge import decide
 from symshare.models import MNIST
+from symshare.propose import permutations_on
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
 from symshare.train.processes import together
 from symshare.train.runs import fit_splits
 from symshare.train.settings import DataConfig, FitConfig, Hardware, OptimConfig
-
-__all__ = ["Discovery", "discover", "discover_source"]
 
 GATE_LEARNING_RATE, GATE_WEIGHT = 0.3, 5e-3
 """Of a measure: a few logits, each of which has to move by several units early in a run."""
@@ -145,23 +145,18 @@ def _discover(
     observer: Observer,
     hardware: Hardware,
 ) -> Discovery:
-    law = transform(config.transform)
+    transform = named_transform(config.transform)
     splits = parts(config.seed)
     if splits.train.images[0, 0].numel() < 2:
         raise ValueError("discover: images of one pixel have no transformations to judge")
-    law(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
+    transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     fingerprint = _fingerprint(splits, extra)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
-        _, channels, height, width = splits.train.images.shape
-        observer.started(
-            config,
-            (len(splits.train), len(splits.validation), len(splits.test)),
-            (channels, height, width),
-            len(splits.train.classes),
-            folder,
+        observer.started(config, splits, folder)
+        return _discover_in(
+            folder, config, command, splits, transform, parts, extra, observer, hardware
         )
-        return _discover_in(folder, config, command, splits, law, parts, extra, observer, hardware)
 
 
 def _discover_in(
@@ -169,7 +164,7 @@ def _discover_in(
     config: DiscoveryConfig,
     command: str,
     splits: Splits,
-    law: Transform,
+    transform: Transform,
     parts: Callable[[int], Splits],
     extra: GroupAction | None,
     observer: Observer,
@@ -177,14 +172,14 @@ def _discover_in(
 ) -> Discovery:
     """The steps, in a folder that is claimed."""
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
-    candidates, propose_seconds = propose_candidates(folder, config, pool, law, extra)
+    candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
     observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
     action = candidates.action()
     evidence, judge_seconds = gather_evidence(
-        folder, config, pool, law, action, partial(observer.progress, "judge"), hardware
+        folder, config, pool, transform, action, partial(observer.progress, "judge"), hardware
     )
     verdict = decide(evidence, action, candidates.residuals)
-    write_examples(folder, splits.validation, law, config.seed)
+    write_examples(folder, splits.validation, transform, config.seed)
     plan, notes = plan_networks(verdict, candidates, splits.train)
     if plan and config.budget == "quick":
         notes.append(
@@ -192,11 +187,11 @@ def _discover_in(
             "run, not which is better. --budget standard or thorough compares them."
         )
     judged = Judged(
-        config=config,
-        command=command,
-        classes=splits.train.classes,
-        candidates=candidates,
-        verdict=verdict,
+        config,
+        command,
+        splits.train.classes,
+        candidates,
+        verdict,
         planned=tuple(plan),
         notes=notes,
         propose_seconds=propose_seconds,
@@ -210,14 +205,10 @@ def _discover_in(
         seed_splits = splits if seed == config.seed else parts(seed)
         for name, model in plan.items():
             run = folder / "runs" / f"{name}-seed{seed}"
-            fit_config = _fit_config(config, model, seed, splits)
+            settings = _fit_config(config, model, seed, splits)
+            progress = partial(observer.progress, name)
             result = fit_splits(
-                fit_config,
-                seed_splits,
-                law,
-                run,
-                progress=partial(observer.progress, name),
-                hardware=hardware,
+                settings, seed_splits, transform, run, progress=progress, hardware=hardware
             )
             trained.append(TrainedNetwork(name, result, _measure(run)))
             observer.trained(name, result)
@@ -243,21 +234,18 @@ def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> Ver
 
 
 def _name(config: DiscoveryConfig, fingerprint: str) -> str:
-    source = Path(config.source).stem
-    law = config.transform.replace(":", "")
+    source, transform = Path(config.source).stem, config.transform.replace(":", "")
     all_else = hashlib.sha256(f"{config.to_dict()} {fingerprint}".encode()).hexdigest()
-    return f"{source}-{law}-{config.budget}-seed{config.seed}-{all_else[:6]}"
+    return f"{source}-{transform}-{config.budget}-seed{config.seed}-{all_else[:6]}"
 
 
 def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
     if extra is None:
         return splits.fingerprint
     height, width = splits.train.images.shape[2:]
-    ring = extra.dims == 1 and 1 in (height, width)
-    moved = extra.permutation(max(height, width) if ring else (height, width))
-    digest = hashlib.sha256(splits.fingerprint.encode())
-    digest.update(repr((extra.names, moved.tolist())).encode())
-    return digest.hexdigest()[:16]
+    moves = permutations_on(extra, (height, width)).tolist()
+    seen = splits.fingerprint + repr((extra.names, moves))
+    return hashlib.sha256(seen.encode()).hexdigest()[:16]
 
 
 def _fit_config(
@@ -268,12 +256,8 @@ def _fit_config(
     optim = OptimConfig(steps=steps)
     if model.kind == "gated":
         optim = replace(optim, representation_lr=GATE_LEARNING_RATE, measure=GATE_WEIGHT)
-    return FitConfig(
-        DataConfig(config.source, config.transform, config.data.root, config.data.limit),
-        model,
-        optim,
-        seed,
-    )
+    data = DataConfig(config.source, config.transform, config.data.root, config.data.limit)
+    return FitConfig(data, model, optim, seed)
 
 
 def _measure(run: Path) -> dict[str, float]:

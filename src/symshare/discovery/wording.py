@@ -3,8 +3,6 @@
 from symshare.judge import Verdict
 from symshare.propose import Candidates
 
-__all__ = ["caveats", "sentence"]
-
 
 def sentence(verdict: Verdict) -> str:
     """One sentence that says what was found, for a reader who reads nothing else."""

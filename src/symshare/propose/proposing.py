@@ -20,7 +20,7 @@ from symshare.groups import (
     lattice,
 )
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
-from symshare.propose.candidates import CAP, Candidate, Candidates, Permutation
+from symshare.propose.candidates import CAP, Candidate, Candidates, Permutation, permutations_on
 from symshare.propose.pooling import Pool
 
 # Assignments tried by the search over statistics.
@@ -80,8 +80,7 @@ def propose(
     exact = _lattice_maps(shape, periodic)
     users: dict[str, Permutation] = {}
     if extra is not None:
-        grid = max(shape) if extra.dims == 1 and 1 in shape else shape
-        rows = extra.permutation(grid).tolist()
+        rows = permutations_on(extra, shape).tolist()
         users = {name: tuple(row) for name, row in zip(extra.names, rows, strict=True)}
     pool = Pool.of(shape)
     if len(images) > IMAGES:
