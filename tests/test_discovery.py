@@ -148,7 +148,7 @@ def test_partial_sets_become_networks_of_two_elements():
     images = torch.rand(64, 1, 8, 8)
     data = LabelledImages(images, torch.arange(64) % 2, ("a", "b"))
     plan, notes = plan_networks(verdict, propose(images), data)
-    assert plan["found"].elements == ("rot270",)
+    assert plan["found"].group == ("rot270",)
     assert notes == []
 
 
