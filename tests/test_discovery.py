@@ -295,7 +295,7 @@ def test_takes_channels_last_where_that_is_said(turned, monkeypatch, unchecked):
     symshare.discover(last, labels, layout="NHWC")
     _, command, parts, *_ = seen[0]
     assert command == "symshare.discover(images, labels, layout=layout)"
-    assert parts(0).train.images.shape[1:] == (2, 8, 8)
+    assert parts(seed=0).train.images.shape[1:] == (2, 8, 8)
 
 
 @pytest.mark.parametrize("candidates", [["rot90"], "rot90", groups.dihedral])

@@ -27,7 +27,7 @@ _HUB = {
 
 
 def load(
-    source: str, *, root: Path | None = None, seed: int = 0, limit: int | None = None
+    source: str, *, root: Path | str | None = None, seed: int = 0, limit: int | None = None
 ) -> Splits:
     """Load a source of labelled images in three stratified parts.
 

@@ -3,7 +3,7 @@
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 
 from symshare.discovery.config import DiscoveryConfig
@@ -66,21 +66,15 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
     fit_seconds = sum((t.result.seconds for t in trained), 0.0)
     seconds = (judged.propose_seconds, judged.judge_seconds, fit_seconds)
     packages = ("torch", "numpy")
+    shared = vars(verdict).keys() & {field.name for field in fields(VerdictRecord)}
     return VerdictRecord(
         symshare=version("symshare"),
         source=config.source,
         transform=config.transform,
+        **{name: value for name, value in vars(verdict).items() if name in shared},
         verdict=verdict.word,
-        group=verdict.group,
         sentence=sentence(verdict),
         caveats=(*caveats(verdict, candidates, judged.classes, config.periodic), *judged.notes),
-        found=verdict.found,
-        approximate=verdict.approximate,
-        partial=verdict.partial,
-        delta=verdict.delta,
-        delta_approximate=verdict.delta_approximate,
-        alpha=verdict.alpha,
-        samples=verdict.samples,
         elements=tuple(
             Element(
                 **vars(judgement),
@@ -95,7 +89,6 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
                 candidates.elements[1:], verdict.judgements, strict=True
             )
         ),
-        power=verdict.power,
         accuracy={
             name: _accuracy([t.result for t in trained if t.name == name]) for name in NETWORKS
         },

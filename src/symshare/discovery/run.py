@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, Transform, load, split
+from symshare.data import LabelledImages, Splits, load, split
 from symshare.data import transform as named_transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.observer import Observer
@@ -110,7 +110,7 @@ def discover(
     config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
     handed = {"classes": classes, "layout": layout, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
-    parts = partial(_split, data)
+    parts = partial(split, data, name="arrays")
     work = partial(_discover, config, command, parts, candidates, out, Observer(), hardware)
     return together(hardware, work)
 
@@ -122,31 +122,22 @@ def discover_source(
     hardware: Hardware = Hardware(),
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    parts = partial(_load, config)
+    parts = partial(load, config.source, root=config.data.root, limit=config.data.limit)
     work = partial(_discover, config, config.command(), parts, None, out, observer, hardware)
     return together(hardware, work)
-
-
-def _split(data: LabelledImages, seed: int) -> Splits:
-    return split(data, name="arrays", seed=seed)
-
-
-def _load(config: DiscoveryConfig, seed: int) -> Splits:
-    root = None if config.data.root is None else Path(config.data.root)
-    return load(config.source, root=root, seed=seed, limit=config.data.limit)
 
 
 def _discover(
     config: DiscoveryConfig,
     command: str,
-    parts: Callable[[int], Splits],
+    parts: Callable[..., Splits],
     extra: GroupAction | None,
     out: Path | str | None,
     observer: Observer,
     hardware: Hardware,
 ) -> Discovery:
     transform = named_transform(config.transform)
-    splits = parts(config.seed)
+    splits = parts(seed=config.seed)
     if splits.train.images[0, 0].numel() < 2:
         raise ValueError("discover: images of one pixel have no transformations to judge")
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
@@ -154,76 +145,59 @@ def _discover(
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
         observer.started(config, splits, folder)
-        return _discover_in(
-            folder, config, command, splits, transform, parts, extra, observer, hardware
+        pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
+        candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
+        observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
+        action = candidates.action()
+        evidence, judge_seconds = gather_evidence(
+            folder, config, pool, transform, action, partial(observer.progress, "judge"), hardware
         )
-
-
-def _discover_in(
-    folder: Path,
-    config: DiscoveryConfig,
-    command: str,
-    splits: Splits,
-    transform: Transform,
-    parts: Callable[[int], Splits],
-    extra: GroupAction | None,
-    observer: Observer,
-    hardware: Hardware,
-) -> Discovery:
-    """The steps, in a folder that is claimed."""
-    pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
-    candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
-    observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
-    action = candidates.action()
-    evidence, judge_seconds = gather_evidence(
-        folder, config, pool, transform, action, partial(observer.progress, "judge"), hardware
-    )
-    verdict = decide(evidence, action, candidates.residuals)
-    write_examples(folder, splits.validation, transform, config.seed)
-    plan, notes = plan_networks(verdict, candidates, splits.train)
-    if plan and config.budget == "quick":
-        notes.append(
-            "The networks were trained briefly and with one seed: their accuracies show that they "
-            "run, not which is better. --budget standard or thorough compares them."
-        )
-    judged = Judged(
-        config,
-        command,
-        splits.train.classes,
-        candidates,
-        verdict,
-        planned=tuple(plan),
-        notes=notes,
-        propose_seconds=propose_seconds,
-        judge_seconds=judge_seconds,
-    )
-    record = _publish(folder, judged, [])
-    observer.judged(record)
-
-    trained: list[TrainedNetwork] = []
-    for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
-        seed_splits = splits if seed == config.seed else parts(seed)
-        for name, model in plan.items():
-            run = folder / "runs" / f"{name}-seed{seed}"
-            settings = _fit_config(config, model, seed, splits)
-            progress = partial(observer.progress, name)
-            result = fit_splits(
-                settings, seed_splits, transform, run, progress=progress, hardware=hardware
+        verdict = decide(evidence, action, candidates.residuals)
+        write_examples(folder, splits.validation, transform, config.seed)
+        plan, notes = plan_networks(verdict, candidates, splits.train)
+        if plan and config.budget == "quick":
+            notes.append(
+                "The networks were trained briefly and with one seed: their accuracies show that "
+                "they run, not which is better. --budget standard or thorough compares them."
             )
-            trained.append(TrainedNetwork(name, result, _measure(run)))
-            observer.trained(name, result)
-            record = _publish(folder, judged, trained)
-    discovery = Discovery(
-        verdict=verdict.word,
-        group=verdict.group,
-        found=verdict.found,
-        record=record,
-        out=folder,
-        report=write_report(folder),
-        action=candidates.action(verdict.found),
-    )
-    observer.finished(record, discovery.report)
-    return discovery
+        judged = Judged(
+            config,
+            command,
+            splits.train.classes,
+            candidates,
+            verdict,
+            planned=tuple(plan),
+            notes=notes,
+            propose_seconds=propose_seconds,
+            judge_seconds=judge_seconds,
+        )
+        record = _publish(folder, judged, [])
+        observer.judged(record)
+
+        trained: list[TrainedNetwork] = []
+        for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
+            seed_splits = splits if seed == config.seed else parts(seed=seed)
+            for name, model in plan.items():
+                run = folder / "runs" / f"{name}-seed{seed}"
+                settings = _fit_config(config, model, seed, splits)
+                progress = partial(observer.progress, name)
+                result = fit_splits(
+                    settings, seed_splits, transform, run, progress=progress, hardware=hardware
+                )
+                trained.append(TrainedNetwork(name, result, _measure(run)))
+                observer.trained(name, result)
+                record = _publish(folder, judged, trained)
+        discovery = Discovery(
+            verdict=verdict.word,
+            group=verdict.group,
+            found=verdict.found,
+            record=record,
+            out=folder,
+            report=write_report(folder),
+            action=candidates.action(verdict.found),
+        )
+        observer.finished(record, discovery.report)
+        return discovery
 
 
 def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> VerdictRecord:

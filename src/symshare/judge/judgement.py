@@ -32,10 +32,10 @@ def measure_power(evidence: Evidence) -> Power:
     gain, gain_error = mean_and_error(evidence.chance_loss - evidence.loss)
     chance_loss = evidence.chance_loss.mean().item()
     excess = evidence.random_loss - evidence.loss
-    random = [
+    random = tuple(
         RandomPermutation(mean, (mean - z * error, mean + z * error))
         for mean, error in map(mean_and_error, excess)
-    ]
+    )
     scrambled, scrambled_error = mean_and_error(excess.mean(0))
     reasons = []
     # Written so that what is not a number fails.
@@ -58,7 +58,7 @@ def measure_power(evidence: Evidence) -> Power:
         loss=evidence.loss.mean().item(),
         chance_loss=chance_loss,
         gain=gain,
-        random_permutations=tuple(random),
+        random_permutations=random,
     )
 
 

@@ -98,12 +98,8 @@ class Candidates:
             raise ValueError(
                 f"Candidates.action: no candidate {unknown}; choose from {list(self.names)}"
             )
-        chosen = [element for element in self.elements if element.name in wanted]
-        return from_permutations(
-            [element.permutation for element in chosen],
-            self.shape,
-            [element.name for element in chosen],
-        )
+        chosen = {e.name: e.permutation for e in self.elements if e.name in wanted}
+        return from_permutations(list(chosen.values()), self.shape, list(chosen))
 
     def to_json(self) -> dict[str, Any]:
         """Content of candidates.json: plain lists, numbers and strings."""
