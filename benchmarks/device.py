@@ -71,11 +71,10 @@ class _Absent(types.ModuleType):
 def make_importable() -> None:
     """Let `symshare` be imported from its sources, without packages it does not need here."""
     sys.path.insert(0, str(SOURCES))
-    for name in ("jaxtyping", "yaml"):
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            sys.modules[name] = _Absent(name)
+    try:
+        importlib.import_module("jaxtyping")
+    except ImportError:
+        sys.modules["jaxtyping"] = _Absent("jaxtyping")
     try:
         importlib.import_module("symshare")
     except ImportError:  # it asks for its version, which only an installed package has

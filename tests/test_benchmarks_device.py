@@ -9,6 +9,7 @@ import sys
 import tomllib
 from dataclasses import replace
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,10 @@ from experiments.jobs import settings
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# sympy comes with torch.
-NEEDLESS = {re.match(r"[\w-]+", name)[0] for name in PROJECT["dependencies"]}
-NEEDLESS -= {"torch", "numpy", "scipy", "sympy"}
+REQUIRED = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+# filelock comes with torch.
+NEEDLESS = {re.match(r"[\w-]+", name)[0] for name in REQUIRED}
+NEEDLESS -= {"torch", "numpy", "scipy", "filelock"}
 MODULES = {m: {name.lower() for name in by} for m, by in packages_distributions().items()}
 ABSENT = ["beartype", *(module for module, by in MODULES.items() if by & NEEDLESS)]
 WITHOUT = f"""

@@ -148,7 +148,7 @@ def test_partial_sets_become_networks_of_two_elements():
     images = torch.rand(64, 1, 8, 8)
     data = LabelledImages(images, torch.arange(64) % 2, ("a", "b"))
     plan, notes = plan_networks(verdict, propose(images), data)
-    assert plan["found"].elements == ("rot270",)
+    assert plan["found"].group == ("rot270",)
     assert notes == []
 
 
@@ -295,7 +295,7 @@ def test_takes_channels_last_where_that_is_said(turned, monkeypatch, unchecked):
     symshare.discover(last, labels, layout="NHWC")
     _, command, parts, *_ = seen[0]
     assert command == "symshare.discover(images, labels, layout=layout)"
-    assert parts(0).train.images.shape[1:] == (2, 8, 8)
+    assert parts(seed=0).train.images.shape[1:] == (2, 8, 8)
 
 
 @pytest.mark.parametrize("candidates", [["rot90"], "rot90", groups.dihedral])

@@ -101,6 +101,50 @@ def test_another_run_is_refused(tmp_path, config, data):
         take(tmp_path / "run", config, data)
 
 
+SETTINGS = {"seed": 0, "model": {"kind": "gcnn", "group": ["rot90"], "width": 4, "norm": None}}
+KNOWN = "# data: sha256 f00d\n"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps(SETTINGS),
+        "# mine\nmodel: {width: 4, norm: ~, group: [rot90], kind: 'gcnn'}\nseed: 0\n",
+    ],
+)
+def test_settings_are_compared_however_they_are_written(tmp_path, written):
+    take(tmp_path, SETTINGS)
+    (tmp_path / "config.yaml").write_text(KNOWN + written)
+    assert take(tmp_path, SETTINGS) == KNOWN + written
+
+
+OTHER = {
+    "a name of 0.1": (
+        "seed: 0\nmodel: {kind: gcnn, elements: [rot90], cnn_channels: 4, norm: ~}",
+        "was written by symshare 0.1 or another version, whose settings have other names",
+    ),
+    "one more name": (
+        "seed: 0\nmodel: {kind: gcnn, group: [rot90], width: 4, norm: ~, new: 1}",
+        "was written by symshare 0.1 or another version",
+    ),
+    "another kind of run": ("source: digits\nseed: 0", "another configuration"),
+    "no settings": ("", "another configuration"),
+    "no mapping": ("- 1", "another configuration"),
+    "no YAML": ("{", "another configuration"),
+    "no text": ("\x00", "another configuration"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER)
+def test_settings_of_another_kind_are_refused_with_the_way_on(tmp_path, case):
+    written, message = OTHER[case]
+    path = tmp_path / "config.yaml"
+    path.write_text(KNOWN + written)
+    with pytest.raises(ValueError, match=rf"{message}.*config.yaml.*choose another folder with"):
+        take(tmp_path, SETTINGS)
+    assert path.read_text() == KNOWN + written
+
+
 @pytest.mark.parametrize("content", ["", "{", "null", "[]", '{"b": 1}', "\x00\xff"])
 def test_damaged_json_is_named(tmp_path, content):
     path = tmp_path / "result.json"

@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-__all__ = ["needs"]
-
 
 def needs(module: str, extra: str, purpose: str) -> Any:
     """Import a module of an extra.

@@ -9,10 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-__all__ = ["claimed", "damaged", "open_tensors", "read_json", "write_atomically"]
-
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that an interrupt leaves the old content or the new one, never a part.
@@ -90,20 +86,40 @@ def claimed(folder: Path, config: Mapping[str, Any], fingerprint: str) -> Genera
         OSError: if it cannot be written.
     """
     path = folder / "config.yaml"
-    text = f"# data: sha256 {fingerprint}\n{yaml.safe_dump(dict(config), sort_keys=False)}"
     if not path.exists() and folder.exists() and (not folder.is_dir() or any(_visible(folder))):
         raise ValueError(
             f"{folder} exists and is no run of symshare; choose another folder with --out"
         )
     with _alone(folder):
-        if not path.exists():
-            write_atomically(path, text.encode())
-        elif path.read_text() != text:
-            raise ValueError(
-                f"{folder} holds a run of another configuration or of other data (see {path}); "
-                "choose another folder with --out"
-            )
+        _mark(path, f"# data: sha256 {fingerprint}\n", config)
         yield
+
+
+def _mark(path: Path, data: str, config: Mapping[str, Any]) -> None:
+    """Write the settings of a run, or compare them, however they are written, with what stands."""
+    from jsonargparse import ArgumentParser, Namespace, get_loader
+
+    read = get_loader("yaml")
+    settings = ArgumentParser().dump(Namespace(config), skip_unset=False, skip_validation=True)
+    if not path.exists():
+        write_atomically(path, (data + settings).encode())
+        return
+    written, ours = path.read_text(encoding="utf-8", errors="replace"), read(settings)
+    try:
+        theirs = read(written)
+    except Exception:  # jsonargparse does not name what its loaders raise
+        theirs = None
+    if written.startswith(data) and theirs == ours:
+        return
+    holds = "holds a run of another configuration or of other data"
+    if isinstance(theirs, dict) and theirs.keys() == ours.keys() and _keys(theirs) != _keys(ours):
+        holds = "was written by symshare 0.1 or another version, whose settings have other names"
+    raise ValueError(f"{path.parent} {holds} (see {path}); choose another folder with --out")
+
+
+def _keys(settings: Any) -> Any:
+    """Names of settings in place of settings."""
+    return {k: _keys(v) for k, v in settings.items()} if isinstance(settings, dict) else None
 
 
 @contextmanager

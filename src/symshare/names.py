@@ -5,8 +5,6 @@ import re
 import zipfile
 from pathlib import Path
 
-__all__ = ["TRANSFORMS", "check_source", "check_transform"]
-
 TRANSFORMS = {
     **{name: name for name in ("none", "flip", "flips", "half", "quarter", "d4")},
     "rotate": "rotate:A",
@@ -50,7 +48,17 @@ def check_source(source: str, root: Path | str | None = None) -> tuple[Path, ...
         return _find(source, Path(root), names, ending)
     path = Path(root or "") / source
     if source.endswith(".npz"):
-        return (_archive(path),)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"load: no file {path}; give the path of an .npz file with `images` and `labels`"
+            )
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError(
+                    f"{path}: expected an .npz archive, got another or a cut file; save it with "
+                    "numpy.savez(path, images=images, labels=labels)"
+                )
+        return (path,)
     if source and path.exists():
         kind = "a folder" if path.is_dir() else "a file of another kind"
         raise ValueError(
@@ -114,17 +122,3 @@ def _find(source: str, root: Path, names: tuple[str, ...], ending: str) -> tuple
             f"{', '.join(names[:-1])} and {names[-1]}"
         )
     return tuple(paths)
-
-
-def _archive(path: Path) -> Path:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"load: no file {path}; give the path of an .npz file with `images` and `labels`"
-        )
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError(
-                f"{path}: expected an .npz archive, got another or a cut file; save it with "
-                "numpy.savez(path, images=images, labels=labels)"
-            )
-    return path

@@ -1,10 +1,9 @@
 """Labelled images in three stratified parts, and the seeded transformations put on them."""
 
 from symshare.data.images import LabelledImages
-from symshare.data.seeds import TEST_SEED, stream
 from symshare.data.sources import load
 from symshare.data.splits import Splits, halves, sample, split
-from symshare.data.transforms import Transform, freeze, rotate, scale, transform
+from symshare.data.transforms import TEST_SEED, Transform, freeze, rotate, scale, stream, transform
 
 __all__ = [
     "TEST_SEED",

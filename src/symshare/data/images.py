@@ -16,14 +16,12 @@ from torch import Tensor
 _LARGEST = 1e12
 """Largest pixel: squares of larger ones are lost in float32."""
 
-_STACK = (
-    "hand over arrays; those of a torch Dataset are torch.stack([x for x, _ in data]) and "
-    "torch.tensor([y for _, y in data])"
-)
-_NUMBER = (
-    "give one integer per image; text is numbered by classes, labels = numpy.unique(labels, "
-    "return_inverse=True), and its names are handed over as classes=classes"
-)
+_REMEDIES = {
+    "images": "hand over arrays; those of a torch Dataset are torch.stack([x for x, _ in data]) "
+    "and torch.tensor([y for _, y in data])",
+    "labels": "give one integer per image; text is numbered by classes, labels = numpy.unique("
+    "labels, return_inverse=True), and its names are handed over as classes=classes",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +49,27 @@ class LabelledImages:
 
     def __post_init__(self) -> None:
         _check_images(self.images)
-        _check_labels(self.labels, len(self.images), len(self.classes))
+        labels, images, classes = self.labels, len(self.images), len(self.classes)
+        if labels.ndim != 1 or not _is_integer(labels):
+            raise ValueError(
+                f"labels: expected integers [N], got {labels.dtype} {list(labels.shape)}; give one "
+                "class index per image"
+            )
+        if len(labels) != images:
+            raise ValueError(
+                f"labels: expected as many as images, got {images} images and {len(labels)} "
+                "labels; give one label per image"
+            )
+        if classes < 2:
+            raise ValueError(
+                f"classes: expected at least 2 classes, got {classes}; add images of another class"
+            )
+        bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
+        if len(bad):
+            raise ValueError(
+                f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
+                f"{int(bad[0])}; number the classes 0, 1, 2, ..."
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -87,8 +105,8 @@ class LabelledImages:
             >>> data.images.shape, data.images.max().item(), data.classes
             (torch.Size([2, 1, 8, 8]), 1.0, ('0', '1'))
         """
-        pixels = _channels_first(_tensor(images, "images", _STACK), layout)
-        index = _tensor(labels, "labels", _NUMBER)
+        pixels = _channels_first(_tensor(images, "images"), layout)
+        index = _tensor(labels, "labels")
         if index.ndim == 2 and index.shape[1] == 1:
             index = index[:, 0]
         if _is_integer(index):
@@ -109,11 +127,7 @@ class LabelledImages:
         return data
 
     def subset(self, indices: Int[Tensor, " M"] | Sequence[int]) -> LabelledImages:
-        """Return the images at `indices`, in that order.
-
-        Args:
-            indices: Positions in [0, len(self)).
-        """
+        """Return the images at these positions, in that order."""
         where = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
         return LabelledImages(self.images[where], self.labels[where], self.classes)
 
@@ -133,9 +147,10 @@ class LabelledImages:
         return LabelledImages(self.images.to(device), self.labels.to(device), self.classes)
 
 
-def _tensor(values: Any, what: str, remedy: str) -> Tensor:
+def _tensor(values: Any, what: str) -> Tensor:
     if isinstance(values, Tensor):
         return values.detach()
+    remedy = _REMEDIES[what]
     if isinstance(values, str | PathLike):
         got = f"the path {str(values)!r}"
         remedy = "read the file first; the command `symshare discover FILE.npz` reads such files"
@@ -207,7 +222,7 @@ def _number(labels: Tensor) -> tuple[str, ...]:
             f"labels: the smallest is {low}; number the classes 0, 1, 2, ..., or name them all "
             "with classes="
         )
-    return tuple(str(index) for index in range(high + 1))
+    return tuple(map(str, range(high + 1)))
 
 
 def _is_integer(labels: Tensor) -> bool:
@@ -238,27 +253,4 @@ def _check_images(images: Tensor) -> None:
             f"images: expected finite values of at most {_LARGEST:.0e}, got NaN, infinity or "
             f"a fill value in {len(bad)} of {len(images)}, first in image {int(bad[0])}; "
             "remove or repair them"
-        )
-
-
-def _check_labels(labels: Tensor, images: int, classes: int) -> None:
-    if labels.ndim != 1 or not _is_integer(labels):
-        raise ValueError(
-            f"labels: expected integers [N], got {labels.dtype} {list(labels.shape)}; give one "
-            "class index per image"
-        )
-    if len(labels) != images:
-        raise ValueError(
-            f"labels: expected as many as images, got {images} images and {len(labels)} labels; "
-            "give one label per image"
-        )
-    if classes < 2:
-        raise ValueError(
-            f"classes: expected at least 2 classes, got {classes}; add images of another class"
-        )
-    bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
-    if len(bad):
-        raise ValueError(
-            f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image {int(bad[0])}"
-            "; number the classes 0, 1, 2, ..."
         )

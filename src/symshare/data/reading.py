@@ -28,22 +28,22 @@ _PNG_DEPTH = 24
 
 
 def read_idx(path: Path, axes: int) -> np.ndarray:
-    """Read an array of unsigned bytes in the format of MNIST.
+    """Read an array of unsigned bytes in the format of MNIST, plain or gzipped.
 
     The header is two zero bytes, the type (8), the number of axes, then each axis' length as a
     big-endian uint32.
 
-    Args:
-        path: The file, plain or gzipped, whatever its name.
-        axes: Number of axes it must have.
-
-    Returns:
-        The array, uint8, read-only.
-
     Raises:
         ValueError: If the file is no such array, or is cut short or too long.
     """
-    content = _content(path)
+    content = path.read_bytes()
+    if content.startswith(_GZIP):
+        try:
+            content = gzip.decompress(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"{path}: not a sound gzip file ({first_line(error)}); fetch it again"
+            ) from error
     magic = bytes((0, 0, _UNSIGNED_BYTE, axes))
     start = len(magic) + 4 * axes
     if len(content) < start:
@@ -67,12 +67,7 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
 
 
 def read_parquet(path: Path, shape: tuple[int, ...]) -> Arrays:
-    """Read and decode all images of a parquet file, see `decode`.
-
-    Raises:
-        ValueError: If the file or an image is damaged, a column is missing, or an image has
-            another shape.
-    """
+    """Read and decode all images of a parquet file, see `decode`."""
     parquet = needs("pyarrow.parquet", "data", "read parquet files")
     arrow = needs("pyarrow", "data", "read parquet files")
     try:
@@ -80,7 +75,7 @@ def read_parquet(path: Path, shape: tuple[int, ...]) -> Arrays:
             table = file.read()
     except (arrow.ArrowException, OSError) as error:
         raise ValueError(
-            f"{path}: not a sound parquet file ({_line(error)}); fetch it again"
+            f"{path}: not a sound parquet file ({first_line(error)}); fetch it again"
         ) from error
     return decode(table, shape, str(path))
 
@@ -96,6 +91,9 @@ def decode(table: Any, shape: tuple[int, ...], where: str) -> Arrays:
 
     Returns:
         The images [N, *shape], uint8, and the labels [N].
+
+    Raises:
+        ValueError: If a column is missing, or an image is damaged or has another shape.
     """
     names = table.column_names
     column = next((name for name in ("img", "image") if name in names), None)
@@ -129,15 +127,13 @@ def cached(path: Path, decode: Callable[[], Arrays]) -> Arrays:
     The copy belongs to the path, size and time of change of the file. It lies in `symshare` below
     `XDG_CACHE_HOME`, by default `~/.cache`, and may be deleted at any time. Where nothing can be
     written there, every call decodes.
-
-    Args:
-        path: The file.
-        decode: What reads it.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load, save
 
-    copy = _folder() / f"{path.stem}-{_key(path)}.safetensors"
+    stat, caches = path.stat(), os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    key = hashlib.sha256(f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}".encode())
+    copy = Path(caches) / "symshare" / f"{path.stem}-{key.hexdigest()[:16]}.safetensors"
     with contextlib.suppress(OSError, SafetensorError):
         arrays = load(copy.read_bytes())
         return arrays["images"], arrays["labels"]
@@ -148,18 +144,6 @@ def cached(path: Path, decode: Callable[[], Arrays]) -> Arrays:
     return images, labels
 
 
-def _content(path: Path) -> bytes:
-    raw = path.read_bytes()
-    if not raw.startswith(_GZIP):
-        return raw
-    try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(
-            f"{path}: not a sound gzip file ({_line(error)}); fetch it again"
-        ) from error
-
-
 def _decoded(content: bytes, mode: str, where: str) -> np.ndarray:
     """Pixels in the mode "RGB" or "L", where nothing is lost by it."""
     pillow = needs("PIL.Image", "data", "decode images")
@@ -167,7 +151,9 @@ def _decoded(content: bytes, mode: str, where: str) -> np.ndarray:
         image = pillow.open(io.BytesIO(content))
         image.load()
     except (OSError, SyntaxError, ValueError) as error:
-        raise ValueError(f"{where} is damaged ({_line(error)}); fetch the file again") from error
+        raise ValueError(
+            f"{where} is damaged ({first_line(error)}); fetch the file again"
+        ) from error
     got = image.mode
     if content.startswith(_PNG) and content[_PNG_DEPTH] == 16:
         got += " of 16 bits a value"
@@ -184,15 +170,6 @@ def _decoded(content: bytes, mode: str, where: str) -> np.ndarray:
     )
 
 
-def _folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "symshare"
-
-
-def _key(path: Path) -> str:
-    stat = path.stat()
-    text = f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says first."""
     return str(error).partition("\n")[0]

@@ -12,24 +12,13 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from symshare.data.images import LabelledImages
-from symshare.data.reading import cached, decode, read_idx, read_parquet
+from symshare.data.reading import cached, decode, first_line, read_idx, read_parquet
 from symshare.data.splits import Splits, split
 from symshare.extras import needs
 from symshare.names import check_source
 
 _DIGITS = tuple("0123456789")
-_OBJECTS = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+_CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _HUB = {
     "mnist": ("ylecun/mnist", (28, 28), "train-images-idx3-ubyte.gz and its three companions"),
     "cifar10": ("uoft-cs/cifar10", (32, 32, 3), "train.parquet and test.parquet"),
@@ -38,7 +27,7 @@ _HUB = {
 
 
 def load(
-    source: str, *, root: Path | None = None, seed: int = 0, limit: int | None = None
+    source: str, *, root: Path | str | None = None, seed: int = 0, limit: int | None = None
 ) -> Splits:
     """Load a source of labelled images in three stratified parts.
 
@@ -108,15 +97,13 @@ def _from_hub(source: str) -> tuple[LabelledImages, LabelledImages]:
     instead = f"or give the folder with {files} as --data.root"
     try:
         datasets = needs("datasets", "data", f"read {name} from the Hugging Face Hub")
+        hub = datasets.load_dataset(name)
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(f"{source}: {error}, {instead}", name=error.name) from error
-    try:
-        hub = datasets.load_dataset(name)
     except OSError as error:
-        reason = str(error).partition("\n")[0]
         raise FileNotFoundError(
-            f"{source}: cannot read {name} from the Hugging Face Hub ({reason}); try again, "
-            f"{instead}"
+            f"{source}: cannot read {name} from the Hugging Face Hub ({first_line(error)}); try "
+            f"again, {instead}"
         ) from error
     train, test = (
         _named(source, *decode(hub[part].with_format("arrow")[:], shape, name), name)
@@ -127,9 +114,9 @@ def _from_hub(source: str) -> tuple[LabelledImages, LabelledImages]:
 
 def _named(source: str, images: np.ndarray, labels: np.ndarray, where: object) -> LabelledImages:
     """Images of a source that names its classes; three colours are last."""
-    arrays = {"images": images, "labels": labels}
-    arrays["classes"] = np.array(_DIGITS if source == "mnist" else _OBJECTS)
-    arrays["layout"] = np.array("NHWC" if images.ndim == 4 else "NHW")
+    classes = np.array(_DIGITS if source == "mnist" else _CIFAR)
+    layout = np.array("NHWC" if images.ndim == 4 else "NHW")
+    arrays = {"images": images, "labels": labels, "classes": classes, "layout": layout}
     return _from_arrays(arrays, where)
 
 
@@ -140,9 +127,8 @@ def _from_npz(path: Path) -> tuple[LabelledImages, LabelledImages | None]:
     if {"images", "labels"} <= set(arrays):
         return _from_arrays(arrays, path), None
     parts = [part for part in _PARTS if f"{part}_images" in arrays]
-    if not {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS} <= set(
-        arrays
-    ):
+    needed = {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS}
+    if not needed <= set(arrays):
         raise ValueError(
             f"{path}: expected arrays `images` and `labels`, or `train_images`, `train_labels`, "
             f"`test_images` and `test_labels`, got {found}; save them with "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,17 +86,20 @@ def split(
     if limit is not None and limit < 1:
         raise ValueError(f"{name}: expected limit of at least 1, got {limit}; leave it out for all")
     if test is not None:
-        pool = _without(pool, test)
+        known = set(_rows(test))
+        pool = pool.subset([i for i, row in enumerate(_rows(pool)) if row not in known])
     source, first = _sources(pool)
     labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
     _check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
 
+    def part(chosen: Int[Tensor, " n"]) -> LabelledImages:
+        return pool.subset(torch.isin(source, chosen).nonzero().flatten())
+
     rest = torch.arange(len(first))
-    held_out = rest[:0]
     if test is None:
         cut = _draw(labels, round(TEST_SHARE * len(labels)), _generator(_TEST_SEED))
-        held_out, rest = rest[cut], rest[~cut]
+        test, rest = part(rest[cut]), rest[~cut]
     generator = _generator(seed)
     if limit is not None and limit < len(rest):
         rest = rest[_draw(labels[rest], limit, generator)]
@@ -103,22 +107,11 @@ def split(
             labels[rest], pool.classes, PER_CLASS, f"{name} with limit {limit}", "raise the limit"
         )
     cut = _draw(labels[rest], round(VALIDATION_SHARE * len(rest)), generator)
-
-    def part(chosen: Int[Tensor, " n"]) -> LabelledImages:
-        return pool.subset(torch.isin(source, chosen).nonzero().flatten())
-
-    if test is None:
-        test = part(held_out)
     return Splits(part(rest[~cut]), part(rest[cut]), test, name)
 
 
 def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
     """At most `count` different images, each class in proportion, one of each set of copies.
-
-    Args:
-        data: The images to draw from.
-        count: Most images.
-        seed: Of the draw.
 
     Example:
         >>> data = LabelledImages(torch.rand(10, 1, 8, 8), torch.arange(10) % 2, ("a", "b"))
@@ -134,10 +127,6 @@ def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
 def halves(data: LabelledImages, seed: int) -> tuple[LabelledImages, LabelledImages]:
     """Divide by class into two halves, copies of one image in the same one.
 
-    Args:
-        data: The images to divide.
-        seed: Of the division.
-
     Example:
         >>> data = LabelledImages(torch.rand(10, 1, 8, 8), torch.arange(10) % 2, ("a", "b"))
         >>> [len(half) for half in halves(data, seed=0)]
@@ -145,17 +134,12 @@ def halves(data: LabelledImages, seed: int) -> tuple[LabelledImages, LabelledIma
     """
     source, first = _sources(data)
     labels = data.labels.cpu()[first]
-    cut = _draw(labels, len(labels) // 2, _generator(seed))
-    inside = cut[source]
+    inside = _draw(labels, len(labels) // 2, _generator(seed))[source]
     return data.subset(inside.nonzero().flatten()), data.subset((~inside).nonzero().flatten())
 
 
-def _without(pool: LabelledImages, test: LabelledImages) -> LabelledImages:
-    """The images of the pool that are no copies of test images."""
-    known = {row.tobytes() for row in test.images.cpu().flatten(1).numpy()}
-    rows = pool.images.cpu().flatten(1).numpy()
-    kept = [i for i, row in enumerate(rows) if row.tobytes() not in known]
-    return pool if len(kept) == len(pool) else pool.subset(kept)
+def _rows(data: LabelledImages) -> Iterator[bytes]:
+    return (image.tobytes() for image in data.images.cpu().numpy())
 
 
 def _generator(seed: int) -> Generator:
@@ -164,12 +148,9 @@ def _generator(seed: int) -> Generator:
 
 def _sources(pool: LabelledImages) -> tuple[Int[Tensor, " N"], Int[Tensor, " M"]]:
     """Number the different images: the number of each image, and the first image of each number."""
-    numbers: dict[bytes, int] = {}
-    rows = pool.images.cpu().flatten(1).numpy()
-    known = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
-    source = torch.tensor(known, dtype=torch.int64)
-    first = torch.full((len(numbers),), len(source))
-    first = first.scatter_reduce(0, source, torch.arange(len(source)), "amin")
+    seen: dict[bytes, int] = {}
+    firsts = [seen.setdefault(row, i) for i, row in enumerate(_rows(pool))]
+    first, source = torch.tensor(firsts, dtype=torch.int64).unique(return_inverse=True)
     return source, first
 
 
@@ -191,10 +172,9 @@ def _draw(labels: Int[Tensor, " N"], count: int, generator: Generator) -> Tensor
 def _check_counts(
     labels: Int[Tensor, " N"], classes: tuple[str, ...], needed: int, name: str, remedy: str
 ) -> None:
-    sizes = labels.bincount(minlength=len(classes))
-    smallest = int(sizes.argmin())
-    if sizes[smallest] < needed:
+    least, smallest = map(int, labels.bincount(minlength=len(classes)).min(0))
+    if least < needed:
         raise ValueError(
             f"{name}: the split needs at least {needed} different images of every class, got "
-            f"{int(sizes[smallest])} of class {classes[smallest]!r}; {remedy}"
+            f"{least} of class {classes[smallest]!r}; {remedy}"
         )

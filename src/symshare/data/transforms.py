@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,15 +11,18 @@ from functools import partial
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
-from torch.nn.functional import affine_grid, grid_sample
+from torch.nn.functional import affine_grid, grid_sample, pad
 
 from symshare.data.images import LabelledImages
 from symshare.names import check_transform
 
+TEST_SEED = 7919
+"""Held-out images are transformed once, alike for every model and seed of a run."""
+
 
 @dataclass(frozen=True)
 class Transform:
-    """A law of transformations, from which every image of a batch draws its own.
+    """A random transformation, of which every image of a batch draws its own.
 
     Args:
         name: The specification it was made from, see `transform`.
@@ -35,9 +39,7 @@ class Transform:
     ) -> Float[Tensor, "N C H W"]:
         """Return the images transformed, on their own device and in their own dtype.
 
-        Args:
-            images: The images.
-            generator: Source of the random numbers; they are drawn on its device.
+        Random numbers are drawn on the device of the generator.
 
         Raises:
             ValueError: If the transformation exchanges the axes and the images are not square.
@@ -74,13 +76,8 @@ def transform(spec: str) -> Transform:
     return Transform(spec, False, partial(_interpolate, act=act, numbers=numbers))
 
 
-def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
-    """The data with every image transformed once.
-
-    Args:
-        data: What to transform.
-        law: The transformation.
-        seed: Of what each image draws from it.
+def freeze(data: LabelledImages, transform: Transform, seed: int) -> LabelledImages:
+    """The data with every image transformed once, as drawn with the seed.
 
     Example:
         >>> data = LabelledImages(torch.rand(4, 1, 8, 8), torch.tensor([0, 1, 0, 1]), ("a", "b"))
@@ -88,7 +85,25 @@ def freeze(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
         True
     """
     generator = torch.Generator().manual_seed(seed)
-    return LabelledImages(law(data.images, generator), data.labels, data.classes)
+    return LabelledImages(transform(data.images, generator), data.labels, data.classes)
+
+
+def stream(purpose: str, *numbers: int) -> torch.Generator:
+    """A generator of its own for every purpose and numbers, such as a seed and an epoch.
+
+    What is resumed draws from it what an uninterrupted run would.
+
+    Args:
+        purpose: What the numbers are for.
+        numbers: Seed, epoch and the like.
+
+    Example:
+        >>> streams = [stream("batches", 0, 1), stream("batches", 1, 0), stream("test", 0, 1)]
+        >>> len({torch.rand(1, generator=generator).item() for generator in streams})
+        3
+    """
+    digest = hashlib.sha256(repr((purpose, *numbers)).encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8]) >> 1)
 
 
 def rotate(
@@ -154,10 +169,10 @@ def _move(
             f"transform {name!r}: expected square images, got {height}x{width}; crop or pad them, "
             "or use flips or half"
         )
-    drawn = (len(moves), len(images))
-    coins = torch.randint(2, drawn, generator=generator, device=generator.device).bool()
+    shape = (len(moves), len(images), 1, 1, 1)
+    coins = torch.randint(2, shape, generator=generator, device=generator.device).bool()
     for move, coin in zip(moves, coins.to(images.device), strict=True):
-        images = torch.where(coin[:, None, None, None], move(images), images)
+        images = torch.where(coin, move(images), images)
     return images
 
 
@@ -186,8 +201,8 @@ def _sample(images: Tensor, matrices: Float[Tensor, "N 2 2"]) -> Tensor:
     if not len(images):
         return images
     dtype = torch.promote_types(images.dtype, torch.float32)
-    theta = torch.cat([matrices, torch.zeros_like(matrices[:, :, :1])], dim=2)
-    grid = affine_grid(theta.to(dtype), list(images.shape), align_corners=False)
+    theta = pad(matrices, (0, 1)).to(dtype)
+    grid = affine_grid(theta, list(images.shape), align_corners=False)
     return grid_sample(images.to(dtype), grid, align_corners=False).to(images.dtype)
 
 

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from symshare.names import check_transform
 
-__all__ = ["BUDGETS", "Budget", "BudgetName", "DiscoveryConfig", "Storage"]
-
 BudgetName = Literal["quick", "standard", "thorough"]
 
 
@@ -98,24 +96,17 @@ class DiscoveryConfig:
         >>> DiscoveryConfig("arrays").command(["candidates"])
         'symshare.discover(images, labels, candidates=candidates)'
         """
-        options: dict[str, Any] = {
-            "transform": self.transform,
-            "budget": self.budget,
-            "seed": self.seed,
-            "data.root": self.data.root,
-            "data.limit": self.data.limit,
-        }
-        defaults = {"transform": "none", "budget": "standard", "seed": 0}
-        given = {n: v for n, v in options.items() if v is not None and v != defaults.get(n)}
+        options = ("transform", "budget", "seed")
+        default = DiscoveryConfig("arrays")
+        given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
+        given |= {f"data.{n}": v for n, v in asdict(self.data).items() if v is not None}
         if self.source == "arrays":
-            if self.periodic:
-                given["periodic"] = self.periodic
-            words = [f"{name}={name}" for name in handed]
-            words += [f"{name}={value!r}" for name, value in given.items()]
-            arguments = "".join(f", {word}" for word in words)
-            return f"symshare.discover(images, labels{arguments})"
-        words = ["symshare discover", shlex.quote(self.source)]
-        words += [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
-        if self.periodic:
-            words.append(f"--periodic '[{','.join(self.periodic)}]'")
-        return " ".join(words)
+            given |= {"periodic": self.periodic} if self.periodic else {}
+            words = [
+                *(f"{name}={name}" for name in handed),
+                *(f"{n}={v!r}" for n, v in given.items()),
+            ]
+            return f"symshare.discover({', '.join(['images', 'labels', *words])})"
+        given |= {"periodic": f"[{','.join(self.periodic)}]"} if self.periodic else {}
+        words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
+        return " ".join(["symshare discover", shlex.quote(self.source), *words])

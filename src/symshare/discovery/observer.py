@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from symshare.data import Splits
 from symshare.discovery.config import DiscoveryConfig
 from symshare.records import NetworkName, ResultRecord, VerdictRecord
-
-__all__ = ["Observer"]
 
 
 class Observer:
@@ -15,20 +14,10 @@ class Observer:
     def started(
         self,
         config: DiscoveryConfig,
-        parts: tuple[int, int, int],
-        shape: tuple[int, int, int],
-        classes: int,
+        splits: Splits,
         folder: Path,
     ) -> None:
-        """The data is there and the folder is this run's.
-
-        Args:
-            config: of the discovery.
-            parts: numbers of images for training, validation and test.
-            shape: of an image, (C, H, W).
-            classes: their number.
-            folder: that the files are written to.
-        """
+        """The data is there, and the folder, that the files are written to, is this run's."""
 
     def proposed(self, sources: Mapping[str, int]) -> None:
         """Candidates are found: how many, the identity left out, by the source of each."""

@@ -2,14 +2,11 @@
 
 from symshare import groups
 from symshare.data import LabelledImages
-from symshare.groups import LatticeMap
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
 from symshare.propose import Candidates
 from symshare.records import NetworkName
 from symshare.settings import NetworkConfig
-
-__all__ = ["kernel_elements", "plan_networks"]
 
 
 def plan_networks(
@@ -51,15 +48,11 @@ def kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str
 
     Shifts are left out: a translation moves no kernel.
     """
-    square = {m.matrix: name for name, m in _square().items()}
     chosen = {
-        square[element.map.matrix]
+        element.map.matrix
         for element in candidates.elements
         if element.name in names and element.map is not None
     }
-    return tuple(name for name in _square() if name in chosen and name != "id")
-
-
-def _square() -> dict[str, LatticeMap]:
-    action = groups.dihedral(4)
-    return {name: m for name, m in zip(action.names, action.maps, strict=True) if m is not None}
+    square = groups.dihedral(4)
+    named = zip(square.names[1:], square.maps[1:], strict=True)
+    return tuple(name for name, map in named if map is not None and map.matrix in chosen)

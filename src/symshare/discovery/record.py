@@ -3,7 +3,7 @@
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 
 from symshare.discovery.config import DiscoveryConfig
@@ -20,8 +20,6 @@ from symshare.records import (
     Seeds,
     VerdictRecord,
 )
-
-__all__ = ["Judged", "TrainedNetwork", "verdict_record"]
 
 KERNEL = (3, 3)
 """Shape of the kernel whose permutation the record shows for each element."""
@@ -63,38 +61,20 @@ class TrainedNetwork:
 
 
 def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> VerdictRecord:
-    """Everything that is known so far of a discovery.
-
-    Args:
-        judged: what was found.
-        trained: networks whose runs have ended.
-    """
+    """Everything that is known so far of a discovery, with the networks whose runs have ended."""
     config, verdict, candidates = judged.config, judged.verdict, judged.candidates
-    results = {name: [t.result for t in trained if t.name == name] for name in NETWORKS}
-    seconds = (
-        judged.propose_seconds,
-        judged.judge_seconds,
-        sum((t.result.seconds for t in trained), 0.0),
-    )
+    fit_seconds = sum((t.result.seconds for t in trained), 0.0)
+    seconds = (judged.propose_seconds, judged.judge_seconds, fit_seconds)
     packages = ("torch", "numpy")
+    shared = vars(verdict).keys() & {field.name for field in fields(VerdictRecord)}
     return VerdictRecord(
         symshare=version("symshare"),
         source=config.source,
         transform=config.transform,
+        **{name: value for name, value in vars(verdict).items() if name in shared},
         verdict=verdict.word,
-        group=verdict.group,
         sentence=sentence(verdict),
-        caveats=(
-            *caveats(verdict, candidates, judged.classes, config.periodic),
-            *judged.notes,
-        ),
-        found=verdict.found,
-        approximate=verdict.approximate,
-        partial=verdict.partial,
-        delta=verdict.delta,
-        delta_approximate=verdict.delta_approximate,
-        alpha=verdict.alpha,
-        samples=verdict.samples,
+        caveats=(*caveats(verdict, candidates, judged.classes, config.periodic), *judged.notes),
         elements=tuple(
             Element(
                 **vars(judgement),
@@ -109,8 +89,9 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
                 candidates.elements[1:], verdict.judgements, strict=True
             )
         ),
-        power=verdict.power,
-        accuracy={name: _accuracy(runs) for name, runs in results.items()},
+        accuracy={
+            name: _accuracy([t.result for t in trained if t.name == name]) for name in NETWORKS
+        },
         planned=judged.planned,
         seconds=Seconds(*(round(value, 1) for value in (*seconds, sum(seconds)))),
         seeds=Seeds((config.seed,), tuple(sorted({t.result.seed for t in trained}))),

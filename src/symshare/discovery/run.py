@@ -13,7 +13,8 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, Transform, load, split, transform
+from symshare.data import LabelledImages, Splits, load, split
+from symshare.data import transform as named_transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
@@ -24,14 +25,13 @@ from symshare.files import claimed, open_tensors
 from symshare.groups import GroupAction
 from symshare.judge import decide
 from symshare.models import MNIST
+from symshare.propose import permutations_on
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
 from symshare.train.processes import together
 from symshare.train.runs import fit_splits
 from symshare.train.settings import DataConfig, FitConfig, Hardware, OptimConfig
-
-__all__ = ["Discovery", "discover", "discover_source"]
 
 GATE_LEARNING_RATE, GATE_WEIGHT = 0.3, 5e-3
 """Of a measure: a few logits, each of which has to move by several units early in a run."""
@@ -110,7 +110,7 @@ def discover(
     config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
     handed = {"classes": classes, "layout": layout, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
-    parts = partial(_split, data)
+    parts = partial(split, data, name="arrays")
     work = partial(_discover, config, command, parts, candidates, out, Observer(), hardware)
     return together(hardware, work)
 
@@ -122,117 +122,82 @@ def discover_source(
     hardware: Hardware = Hardware(),
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    parts = partial(_load, config)
+    parts = partial(load, config.source, root=config.data.root, limit=config.data.limit)
     work = partial(_discover, config, config.command(), parts, None, out, observer, hardware)
     return together(hardware, work)
-
-
-def _split(data: LabelledImages, seed: int) -> Splits:
-    return split(data, name="arrays", seed=seed)
-
-
-def _load(config: DiscoveryConfig, seed: int) -> Splits:
-    root = None if config.data.root is None else Path(config.data.root)
-    return load(config.source, root=root, seed=seed, limit=config.data.limit)
 
 
 def _discover(
     config: DiscoveryConfig,
     command: str,
-    parts: Callable[[int], Splits],
+    parts: Callable[..., Splits],
     extra: GroupAction | None,
     out: Path | str | None,
     observer: Observer,
     hardware: Hardware,
 ) -> Discovery:
-    law = transform(config.transform)
-    splits = parts(config.seed)
+    transform = named_transform(config.transform)
+    splits = parts(seed=config.seed)
     if splits.train.images[0, 0].numel() < 2:
         raise ValueError("discover: images of one pixel have no transformations to judge")
-    law(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
+    transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     fingerprint = _fingerprint(splits, extra)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
-        _, channels, height, width = splits.train.images.shape
-        observer.started(
-            config,
-            (len(splits.train), len(splits.validation), len(splits.test)),
-            (channels, height, width),
-            len(splits.train.classes),
-            folder,
+        observer.started(config, splits, folder)
+        pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
+        candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
+        observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
+        action = candidates.action()
+        evidence, judge_seconds = gather_evidence(
+            folder, config, pool, transform, action, partial(observer.progress, "judge"), hardware
         )
-        return _discover_in(folder, config, command, splits, law, parts, extra, observer, hardware)
-
-
-def _discover_in(
-    folder: Path,
-    config: DiscoveryConfig,
-    command: str,
-    splits: Splits,
-    law: Transform,
-    parts: Callable[[int], Splits],
-    extra: GroupAction | None,
-    observer: Observer,
-    hardware: Hardware,
-) -> Discovery:
-    """The steps, in a folder that is claimed."""
-    pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
-    candidates, propose_seconds = propose_candidates(folder, config, pool, law, extra)
-    observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
-    action = candidates.action()
-    evidence, judge_seconds = gather_evidence(
-        folder, config, pool, law, action, partial(observer.progress, "judge"), hardware
-    )
-    verdict = decide(evidence, action, candidates.residuals)
-    write_examples(folder, splits.validation, law, config.seed)
-    plan, notes = plan_networks(verdict, candidates, splits.train)
-    if plan and config.budget == "quick":
-        notes.append(
-            "The networks were trained briefly and with one seed: their accuracies show that they "
-            "run, not which is better. --budget standard or thorough compares them."
-        )
-    judged = Judged(
-        config=config,
-        command=command,
-        classes=splits.train.classes,
-        candidates=candidates,
-        verdict=verdict,
-        planned=tuple(plan),
-        notes=notes,
-        propose_seconds=propose_seconds,
-        judge_seconds=judge_seconds,
-    )
-    record = _publish(folder, judged, [])
-    observer.judged(record)
-
-    trained: list[TrainedNetwork] = []
-    for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
-        seed_splits = splits if seed == config.seed else parts(seed)
-        for name, model in plan.items():
-            run = folder / "runs" / f"{name}-seed{seed}"
-            fit_config = _fit_config(config, model, seed, splits)
-            result = fit_splits(
-                fit_config,
-                seed_splits,
-                law,
-                run,
-                progress=partial(observer.progress, name),
-                hardware=hardware,
+        verdict = decide(evidence, action, candidates.residuals)
+        write_examples(folder, splits.validation, transform, config.seed)
+        plan, notes = plan_networks(verdict, candidates, splits.train)
+        if plan and config.budget == "quick":
+            notes.append(
+                "The networks were trained briefly and with one seed: their accuracies show that "
+                "they run, not which is better. --budget standard or thorough compares them."
             )
-            trained.append(TrainedNetwork(name, result, _measure(run)))
-            observer.trained(name, result)
-            record = _publish(folder, judged, trained)
-    discovery = Discovery(
-        verdict=verdict.word,
-        group=verdict.group,
-        found=verdict.found,
-        record=record,
-        out=folder,
-        report=write_report(folder),
-        action=candidates.action(verdict.found),
-    )
-    observer.finished(record, discovery.report)
-    return discovery
+        judged = Judged(
+            config,
+            command,
+            splits.train.classes,
+            candidates,
+            verdict,
+            planned=tuple(plan),
+            notes=notes,
+            propose_seconds=propose_seconds,
+            judge_seconds=judge_seconds,
+        )
+        record = _publish(folder, judged, [])
+        observer.judged(record)
+
+        trained: list[TrainedNetwork] = []
+        for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):
+            seed_splits = splits if seed == config.seed else parts(seed=seed)
+            for name, model in plan.items():
+                run = folder / "runs" / f"{name}-seed{seed}"
+                settings = _fit_config(config, model, seed, splits)
+                progress = partial(observer.progress, name)
+                result = fit_splits(
+                    settings, seed_splits, transform, run, progress=progress, hardware=hardware
+                )
+                trained.append(TrainedNetwork(name, result, _measure(run)))
+                observer.trained(name, result)
+                record = _publish(folder, judged, trained)
+        discovery = Discovery(
+            verdict=verdict.word,
+            group=verdict.group,
+            found=verdict.found,
+            record=record,
+            out=folder,
+            report=write_report(folder),
+            action=candidates.action(verdict.found),
+        )
+        observer.finished(record, discovery.report)
+        return discovery
 
 
 def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> VerdictRecord:
@@ -243,21 +208,18 @@ def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> Ver
 
 
 def _name(config: DiscoveryConfig, fingerprint: str) -> str:
-    source = Path(config.source).stem
-    law = config.transform.replace(":", "")
+    source, transform = Path(config.source).stem, config.transform.replace(":", "")
     all_else = hashlib.sha256(f"{config.to_dict()} {fingerprint}".encode()).hexdigest()
-    return f"{source}-{law}-{config.budget}-seed{config.seed}-{all_else[:6]}"
+    return f"{source}-{transform}-{config.budget}-seed{config.seed}-{all_else[:6]}"
 
 
 def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
     if extra is None:
         return splits.fingerprint
     height, width = splits.train.images.shape[2:]
-    ring = extra.dims == 1 and 1 in (height, width)
-    moved = extra.permutation(max(height, width) if ring else (height, width))
-    digest = hashlib.sha256(splits.fingerprint.encode())
-    digest.update(repr((extra.names, moved.tolist())).encode())
-    return digest.hexdigest()[:16]
+    moves = permutations_on(extra, (height, width)).tolist()
+    seen = splits.fingerprint + repr((extra.names, moves))
+    return hashlib.sha256(seen.encode()).hexdigest()[:16]
 
 
 def _fit_config(
@@ -268,12 +230,8 @@ def _fit_config(
     optim = OptimConfig(steps=steps)
     if model.kind == "gated":
         optim = replace(optim, representation_lr=GATE_LEARNING_RATE, measure=GATE_WEIGHT)
-    return FitConfig(
-        DataConfig(config.source, config.transform, config.data.root, config.data.limit),
-        model,
-        optim,
-        seed,
-    )
+    data = DataConfig(config.source, config.transform, config.data.root, config.data.limit)
+    return FitConfig(data, model, optim, seed)
 
 
 def _measure(run: Path) -> dict[str, float]:

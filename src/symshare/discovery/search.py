@@ -1,13 +1,9 @@
 """Which images are searched, and which candidates they propose."""
 
-from torch import Tensor
-
 from symshare.data import LabelledImages, Splits, Transform, freeze, sample
 from symshare.discovery.config import Budget
 from symshare.groups import GroupAction
 from symshare.propose import Candidates, propose
-
-__all__ = ["candidates_of", "judge_pool"]
 
 
 def judge_pool(splits: Splits, budget: Budget, seed: int) -> LabelledImages:
@@ -17,18 +13,13 @@ def judge_pool(splits: Splits, budget: Budget, seed: int) -> LabelledImages:
 
 def candidates_of(
     pool: LabelledImages,
-    law: Transform,
+    transform: Transform,
     seed: int,
     *,
     periodic: tuple[str, ...] = (),
     extra: GroupAction | None = None,
 ) -> Candidates:
-    """Candidates from images as the law makes them, whatever their unit."""
-    images = _standardised(freeze(pool, law, seed).images)
+    """Candidates from images as the transformation makes them, whatever their unit."""
+    images = freeze(pool, transform, seed).images.double()
+    images = ((images - images.mean()) / images.std().clamp_min(1e-300)).float()
     return propose(images, periodic=periodic, extra=extra, seed=seed)
-
-
-def _standardised(images: Tensor) -> Tensor:
-    """Images with mean zero and variance one, over all of them together."""
-    images = images.double()
-    return ((images - images.mean()) / images.std().clamp_min(1e-300)).float()

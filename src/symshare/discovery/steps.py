@@ -17,21 +17,21 @@ from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
 from symshare.train.settings import Hardware, OptimConfig
 
-__all__ = ["evidence_on", "gather_evidence", "propose_candidates", "write_examples"]
-
 
 def propose_candidates(
     folder: Path,
     config: DiscoveryConfig,
     pool: LabelledImages,
-    law: Transform,
+    transform: Transform,
     extra: GroupAction | None,
 ) -> tuple[Candidates, float]:
     """Candidates, and the seconds it took to find them; `candidates.json`."""
     path = folder / "candidates.json"
     if not path.exists():
         start = time.perf_counter()
-        candidates = candidates_of(pool, law, config.seed, periodic=config.periodic, extra=extra)
+        candidates = candidates_of(
+            pool, transform, config.seed, periodic=config.periodic, extra=extra
+        )
         content = {**candidates.to_json(), "seconds": time.perf_counter() - start}
         write_atomically(path, json.dumps(content, indent=1).encode())
     content = read_json(path, "elements", "seconds")
@@ -42,7 +42,7 @@ def gather_evidence(
     folder: Path,
     config: DiscoveryConfig,
     pool: LabelledImages,
-    law: Transform,
+    transform: Transform,
     action: GroupAction,
     progress: Progress = unseen,
     hardware: Hardware = Hardware(),
@@ -52,20 +52,10 @@ def gather_evidence(
     if not path.exists():
         start = time.perf_counter()
         steps = BUDGETS[config.budget].judge_steps
-        evidence = evidence_on(
-            action,
-            pool,
-            law,
-            steps,
-            config.seed,
-            out=folds,
-            progress=progress,
-            hardware=hardware,
-        )
-        metadata = {
-            "seconds": str(time.perf_counter() - start),
-            "classes": str(evidence.classes),
-        }
+        options = {"out": folds, "progress": progress, "hardware": hardware}
+        evidence = evidence_on(action, pool, transform, steps, config.seed, **options)
+        seconds = time.perf_counter() - start
+        metadata = {"seconds": str(seconds), "classes": str(evidence.classes)}
         write_atomically(path, save(evidence.tensors(), metadata))
         shutil.rmtree(folds)
     with open_tensors(path) as file:
@@ -79,7 +69,7 @@ def gather_evidence(
 def evidence_on(
     action: GroupAction,
     pool: LabelledImages,
-    law: Transform,
+    transform: Transform,
     steps: int,
     seed: int,
     *,
@@ -92,15 +82,15 @@ def evidence_on(
     permutations = action.permutation((height, width))[1:]
     optim = OptimConfig(steps=steps, evaluations=1, lr=5e-3)
     return gather(
-        pool, law, permutations, optim, seed, out=out, progress=progress, hardware=hardware
+        pool, transform, permutations, optim, seed, out=out, progress=progress, hardware=hardware
     )
 
 
-def write_examples(folder: Path, data: LabelledImages, law: Transform, seed: int) -> None:
+def write_examples(folder: Path, data: LabelledImages, transform: Transform, seed: int) -> None:
     """One held-out image of each of at most ten classes, for the report."""
     first = [
         int((data.labels == label).nonzero()[0]) for label in data.labels.unique().tolist()[:10]
     ]
-    shown = freeze(data.subset(first), law, seed)
+    shown = freeze(data.subset(first), transform, seed)
     tensors = {"images": shown.images.contiguous(), "labels": shown.labels}
     write_atomically(folder / "examples.safetensors", save(tensors))

@@ -3,8 +3,6 @@
 from symshare.judge import Verdict
 from symshare.propose import Candidates
 
-__all__ = ["caveats", "sentence"]
-
 
 def sentence(verdict: Verdict) -> str:
     """One sentence that says what was found, for a reader who reads nothing else."""
@@ -62,11 +60,9 @@ def caveats(
 ) -> list[str]:
     """What a reader should know before relying on the verdict."""
     notes = []
-    open_ = _named(verdict, "undecided")
-    if verdict.power.passed and open_:
+    if (open_ := _named(verdict, "undecided")) and verdict.power.passed:
         notes.append(f"Undecided at this number of images: {_listed(open_)}.")
-    tolerated = _named(verdict, "tolerated")
-    if tolerated:
+    if tolerated := _named(verdict, "tolerated"):
         notes.append(
             f"{_listed(tolerated)} leaves the network's answers alone, but makes images unlike "
             "those of the data (their second moments change): the label tolerates it, the data "

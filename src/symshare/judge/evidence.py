@@ -15,8 +15,6 @@ from symshare.models import probe
 from symshare.train.loop import Progress, Trained, train, unseen
 from symshare.train.settings import Hardware, OptimConfig
 
-__all__ = ["Evidence", "gather", "image_change"]
-
 _MOMENT_IMAGES = 4000
 _MOMENT_PIXELS = 1024
 
@@ -54,7 +52,7 @@ class Evidence:
 
 def gather(
     data: LabelledImages,
-    law: Transform,
+    transform: Transform,
     permutations: Int[Tensor, "M P"],
     optim: OptimConfig,
     seed: int,
@@ -67,8 +65,7 @@ def gather(
 
     Args:
         data: different images, none of the test part.
-        law: the random transformation that makes the data what they are; held-out images are
-            transformed once.
+        transform: what makes the data what they are; held-out images are transformed once.
         permutations: candidates, as source indices over the pixels of an image.
         optim: how to train the two networks.
         seed: of the halves, the networks, the transformations and the random permutations.
@@ -82,7 +79,7 @@ def gather(
         P = permutations.shape[1]
         random = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
         first, second = halves(data, seed)
-        asked = [freeze(second, law, 2 * seed), freeze(first, law, 2 * seed + 1)]
+        asked = [freeze(second, transform, 2 * seed), freeze(first, transform, 2 * seed + 1)]
         _, channels, *size = data.images.shape
         # All before the first training, so that a fold that is read back changes no other one.
         networks = [probe(channels, len(data.classes), (size[0], size[1])) for _ in asked]
@@ -97,7 +94,7 @@ def gather(
             trained = train(
                 networks[fold],
                 known,
-                law,
+                transform,
                 optim,
                 2 * seed + fold,
                 progress=lambda done, _, before=fold * steps: progress(before + done, 2 * steps),

@@ -1,4 +1,4 @@
-"""What the evidence says about each candidate by itself."""
+"""Whether the networks could decide anything, and what they say about each candidate by itself."""
 
 import math
 from collections.abc import Sequence
@@ -14,10 +14,52 @@ from symshare.judge.statistics import (
     quantile,
     upper_share,
 )
-from symshare.judge.thresholds import ALPHA, CHANGE, DELTA, DELTA_APPROXIMATE, FLOOR, MOMENTS
-from symshare.records import Judgement, Status
+from symshare.judge.thresholds import (
+    ALPHA,
+    CHANGE,
+    DELTA,
+    DELTA_APPROXIMATE,
+    FLOOR,
+    GAIN,
+    MOMENTS,
+)
+from symshare.records import Judgement, Power, RandomPermutation, Status
 
-__all__ = ["judge_candidates"]
+
+def measure_power(evidence: Evidence) -> Power:
+    """Ask whether the networks beat chance clearly and notice scrambled pixels."""
+    z = quantile(ALPHA)
+    gain, gain_error = mean_and_error(evidence.chance_loss - evidence.loss)
+    chance_loss = evidence.chance_loss.mean().item()
+    excess = evidence.random_loss - evidence.loss
+    random = tuple(
+        RandomPermutation(mean, (mean - z * error, mean + z * error))
+        for mean, error in map(mean_and_error, excess)
+    )
+    scrambled, scrambled_error = mean_and_error(excess.mean(0))
+    reasons = []
+    # Written so that what is not a number fails.
+    if not gain - z * gain_error >= GAIN * chance_loss:
+        reasons.append(
+            f"the network does not beat chance clearly: it takes {gain:.3f} of {chance_loss:.3f} "
+            f"nats off the loss, and {GAIN:.0%} are needed"
+        )
+    elif not scrambled - z * scrambled_error > DELTA_APPROXIMATE * gain:
+        reasons.append(
+            "the network does not notice random permutations of the pixels, so it could not "
+            "notice a broken symmetry"
+        )
+    right = evidence.prediction == evidence.labels
+    return Power(
+        passed=not reasons,
+        reasons=tuple(reasons),
+        accuracy=right.double().mean().item(),
+        chance_accuracy=evidence.labels.bincount().max().item() / len(evidence.labels),
+        loss=evidence.loss.mean().item(),
+        chance_loss=chance_loss,
+        gain=gain,
+        random_permutations=random,
+    )
 
 
 def judge_candidates(
@@ -25,11 +67,8 @@ def judge_candidates(
 ) -> tuple[Judgement, ...]:
     """Judge each candidate, with Holm's correction over all of them for each question.
 
-    Args:
-        evidence: rows in the order of `names`.
-        names: of the candidates.
-        residuals: of the second moments, in the same order.
-        passed: whether the power gate was passed; nothing is decided where it was not.
+    Evidence and residuals are in the order of the names. Nothing is decided where the power gate
+    was not passed.
     """
     excess = evidence.moved_loss - evidence.loss
     gain = evidence.chance_loss - evidence.loss
@@ -46,11 +85,12 @@ def judge_candidates(
     judgements = []
     for i, name in enumerate(names):
         mean, error = mean_and_error(excess[i])
-        change = evidence.image_change[i].item()
+        change, residual = evidence.image_change[i].item(), residuals[i]
         status: Status = "undecided"
         if passed and (symmetric[i] or approximate[i]):
             status = "symmetric" if symmetric[i] else "approximate"
-            if _differs(change, residuals[i]):
+            # Unlike the data by more than a little and more than chance, as is what is no number.
+            if not change <= CHANGE and (residual is None or not residual <= MOMENTS):
                 status = "tolerated"
         elif passed and broken[i]:
             status = "broken"
@@ -64,7 +104,7 @@ def judge_candidates(
                 p_approximate=p_approximate[i],
                 p_broken=p_broken[i],
                 image_change=change,
-                residual=residuals[i],
+                residual=residual,
                 status=status,
                 kept_share=kept,
                 kept_share_by_class=by_class,
@@ -81,14 +121,6 @@ def _p_below(x: Tensor, worst: float) -> float:
     return p_above(-mean, error, 0.0)
 
 
-def _differs(change: float, residual: float | None) -> bool:
-    """Whether moved images are unlike the data, by more than a little and more than chance.
-
-    What is not a number counts as unlike.
-    """
-    return not change <= CHANGE and (residual is None or not residual <= MOMENTS)
-
-
 def _kept(
     evidence: Evidence, i: int, level: float
 ) -> tuple[float, tuple[float | None, ...], float]:
@@ -101,8 +133,7 @@ def _kept(
     shares: list[float | None] = []
     bounds = []
     for label in range(evidence.classes):
-        own = labels == label
-        named = predicted == label
+        own, named = labels == label, predicted == label
         size = int(own.sum())
         if not size:
             shares.append(None)

@@ -8,8 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["holm_levels", "lower_share", "mean_and_error", "p_above", "quantile", "upper_share"]
-
 _NORMAL = NormalDist()
 
 

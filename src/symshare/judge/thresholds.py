@@ -1,17 +1,5 @@
 """Every number that a verdict depends on, fixed before the runs that report verdicts."""
 
-__all__ = [
-    "ALPHA",
-    "CHANGE",
-    "DELTA",
-    "DELTA_APPROXIMATE",
-    "FLOOR",
-    "GAIN",
-    "KEPT",
-    "MOMENTS",
-    "RANDOM_PERMUTATIONS",
-]
-
 ALPHA = 0.05
 """Family-wise error over all candidates, for each of the three questions by itself."""
 

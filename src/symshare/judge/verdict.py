@@ -5,12 +5,9 @@ from dataclasses import dataclass
 
 from symshare.groups import GroupAction, generated
 from symshare.judge.evidence import Evidence
-from symshare.judge.judgement import judge_candidates
-from symshare.judge.power import measure_power
+from symshare.judge.judgement import judge_candidates, measure_power
 from symshare.judge.thresholds import ALPHA, DELTA, DELTA_APPROXIMATE, KEPT
 from symshare.records import Judgement, Power, Status, Word
-
-__all__ = ["Verdict", "decide"]
 
 
 @dataclass(frozen=True)
@@ -55,18 +52,24 @@ def decide(evidence: Evidence, action: GroupAction, residuals: Sequence[float | 
     """
     power = measure_power(evidence)
     judgements = judge_candidates(evidence, action.names[1:], residuals, power.passed)
-    found = _subgroup(action, _named(judgements, "symmetric"))
-    approximate: tuple[str, ...] = ()
-    if not found:
-        approximate = _subgroup(action, _named(judgements, "symmetric", "approximate"))
-    partial: tuple[str, ...] = ()
-    if not found and not approximate:
-        partial = tuple(
-            j.name for j in judgements if j.status == "broken" and j.kept_share_min_lower >= KEPT
-        )
+    found = approximate = partial = ()
+    word: Word
+    # Where the power gate failed, all are undecided.
+    if found := _subgroup(action, judgements, "symmetric"):
+        word = "group"
+    elif approximate := _subgroup(action, judgements, "symmetric", "approximate"):
+        word = "approximate"
+    elif partial := tuple(
+        j.name for j in judgements if j.status == "broken" and j.kept_share_min_lower >= KEPT
+    ):
+        word = "partial"
+    elif power.passed and all(j.status in ("broken", "tolerated") for j in judgements):
+        word = "none"
+    else:
+        word = "undecided"
     members = found or approximate
     return Verdict(
-        word=_word(power, judgements, found, approximate, partial),
+        word=word,
         group=action.subset(members).name if members else None,
         found=found,
         approximate=approximate,
@@ -80,12 +83,10 @@ def decide(evidence: Evidence, action: GroupAction, residuals: Sequence[float | 
     )
 
 
-def _named(judgements: tuple[Judgement, ...], *statuses: Status) -> tuple[str, ...]:
-    return tuple(j.name for j in judgements if j.status in statuses)
-
-
-def _subgroup(action: GroupAction, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Largest group made of the named elements; none where several are equally large.
+def _subgroup(
+    action: GroupAction, judgements: tuple[Judgement, ...], *statuses: Status
+) -> tuple[str, ...]:
+    """Largest group of elements of these statuses; none where several are equally large.
 
     It is the set itself where that closes.
     """
@@ -94,7 +95,7 @@ def _subgroup(action: GroupAction, names: tuple[str, ...]) -> tuple[str, ...]:
     def multiply(g: int, h: int) -> int:
         return -1 if -1 in (g, h) else table[g][h]
 
-    inside = {0, *(g for g, name in enumerate(action.names) if name in names)}
+    inside = {0, *(g for g, j in enumerate(judgements, 1) if j.status in statuses)}
     subgroups = {frozenset([0])}
     frontier = list(subgroups)
     while frontier:
@@ -108,22 +109,3 @@ def _subgroup(action: GroupAction, names: tuple[str, ...]) -> tuple[str, ...]:
     if len(largest) > 1:
         return ()
     return tuple(action.names[g] for g in sorted(largest[0]) if g)
-
-
-def _word(
-    power: Power,
-    judgements: tuple[Judgement, ...],
-    found: tuple[str, ...],
-    approximate: tuple[str, ...],
-    partial: tuple[str, ...],
-) -> Word:
-    if not power.passed:
-        return "undecided"
-    if found:
-        return "group"
-    if approximate:
-        return "approximate"
-    if partial:
-        return "partial"
-    settled = all(j.status in ("broken", "tolerated") for j in judgements)
-    return "none" if settled else "undecided"

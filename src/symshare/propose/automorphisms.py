@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -42,6 +43,11 @@ class Moments:
     def variance(self) -> Float[np.ndarray, " P"]:
         """Variance of each position, summed over channels."""
         return np.einsum("ccpp->p", self.second)
+
+    @cached_property
+    def share(self) -> Float[np.ndarray, " P"]:
+        """Share of the whole variance that each position has."""
+        return self.variance / max(float(self.variance.sum()), 1e-30)
 
     @cached_property
     def live(self) -> Bool[np.ndarray, " P"]:
@@ -114,14 +120,12 @@ def estimate(images: Float[np.ndarray, "N C P"], *, draws: int = 200, seed: int 
     second = block_second.mean(0)
 
     draws = int(np.clip(4_000_000 // second.size, 50, draws))
-    weights = (
-        generator.multinomial(blocks, np.full(blocks, 1 / blocks), draws) / blocks - 1 / blocks
-    )
+    counts = generator.multinomial(blocks, np.full(blocks, 1 / blocks), draws)
+    weights = counts / blocks - 1 / blocks
     # Resampling B blocks shrinks variances by (B - 1) / B.
     weights *= np.sqrt(blocks / (blocks - 1))
-    second_draws = np.tensordot(
-        weights.astype(np.float32), block_second.astype(np.float32), 1
-    ).reshape(draws, channels, positions, channels, positions)
+    second_draws = np.tensordot(weights.astype(np.float32), block_second.astype(np.float32), 1)
+    second_draws = second_draws.reshape(draws, channels, positions, channels, positions)
     return Moments(
         mean.reshape(channels, positions),
         second.reshape(channels, positions, channels, positions).transpose(0, 2, 1, 3),
@@ -230,16 +234,10 @@ def automorphisms(
             raise ValueError(f"automorphisms: expected {name} > 0, got {value}; leave it out")
     search = _Search(moments, tolerance, max_nodes, seed)
     search.run()
-    found = sorted(search.found.items(), key=lambda item: item[1])
-    capped = search.capped or len(found) > cap
-    found = found[:cap]
-    return Automorphisms(
-        np.array([permutation for permutation, _ in found]),
-        np.array([value for _, value in found]),
-        moments.live,
-        search.nodes,
-        capped,
-    )
+    permutations, residuals = zip(*sorted(search.found.items(), key=itemgetter(1)), strict=True)
+    capped = search.capped or len(permutations) > cap
+    best = np.array(permutations[:cap]), np.array(residuals[:cap])
+    return Automorphisms(*best, moments.live, search.nodes, capped)
 
 
 class _Search:
@@ -256,8 +254,7 @@ class _Search:
         difference = vertex[:, None, :] - vertex[:, :, None]
         self._vertex_scale = scale
         self._start = (difference**2 / (scale[:, None, :] + scale[:, :, None])).sum(0)
-        self.live = moments.live
-        self.weight = moments.variance / max(float(moments.variance.sum()), 1e-30)
+        self.places = np.flatnonzero(moments.live)
         self.bounds, self.bound_total = self._bounds(np.random.default_rng(seed))
         identity = tuple(range(positions))
         self.found: dict[tuple[int, ...], float] = {identity: 0.0}
@@ -266,7 +263,7 @@ class _Search:
 
     def _bounds(self, generator: np.random.Generator) -> tuple[np.ndarray, float]:
         """Bounds on the sum of z^2 of a row after 0, 1, ... assignments, and on that of all."""
-        live = np.flatnonzero(self.live)
+        live = self.places
         draws, count = len(self.moments.mean_draws), len(live)
         pairs = self.moments.second_draws.reshape(draws, -1, *self.scale.shape[1:])
         pairs = pairs[:, :, live[:, None], live]
@@ -288,12 +285,12 @@ class _Search:
 
     def run(self) -> None:
         """Searches with few anchors, then with many, each until done or out of its budget."""
-        if self.live.sum() < 2:
+        if len(self.places) < 2:
             return
         for anchors in ANCHORS:
             self.capped = False
             budget = self.nodes + self.max_nodes // len(ANCHORS)
-            self._extend({}, self._start, min(anchors, int(self.live.sum())), budget)
+            self._extend({}, self._start, min(anchors, len(self.places)), budget)
 
     def _extend(
         self, assignment: dict[int, int], sums: np.ndarray, anchors: int, budget: int
@@ -305,12 +302,12 @@ class _Search:
             return
         feasible = sums <= self.bounds[depth]
         choices = feasible.sum(1)
-        is_open = self.live.copy()
+        is_open = self.moments.live.copy()
         is_open[list(assignment)] = False
         if (choices[is_open] == 0).any():
             return
         # Of equally constrained positions the one of largest variance tells most.
-        position = int(np.argmin(np.where(is_open, choices - self.weight, np.inf)))
+        position = int(np.argmin(np.where(is_open, choices - self.moments.share, np.inf)))
         images = np.flatnonzero(feasible[position])
         start, limit = self.nodes, budget
         for rank, image in enumerate(images[np.argsort(sums[position, images])].tolist(), 1):
@@ -337,7 +334,7 @@ class _Search:
     def _complete(self, assignment: dict[int, int], sums: np.ndarray) -> None:
         """Turns anchors into a permutation and keeps it if its residual is small."""
         permutation = self._assign(sums, assignment)
-        for _ in range(ROUNDS if len(assignment) < self.live.sum() else 0):
+        for _ in range(ROUNDS if len(assignment) < len(self.places) else 0):
             if permutation in self.tried:
                 return
             self.tried.add(permutation)
@@ -353,7 +350,7 @@ class _Search:
         alike = [
             other
             for other in self.found
-            if self.weight[np.not_equal(other, permutation)].sum() < ALIKE
+            if self.moments.share[np.not_equal(other, permutation)].sum() < ALIKE
         ]
         if all(value < self.found[other] for other in alike):
             for other in alike:
@@ -362,14 +359,12 @@ class _Search:
 
     def _sums(self, permutation: tuple[int, ...]) -> np.ndarray:
         """Sums of z^2 for all pairs (i, a), given the images of the live positions."""
-        live = np.flatnonzero(self.live).tolist()
-        return self._start + sum(self._step(position, permutation[position]) for position in live)
+        return self._start + sum(self._step(p, permutation[p]) for p in self.places.tolist())
 
     def _total(self, permutation: tuple[int, ...]) -> float:
         """Sum of z^2 over all live pairs: dear `residual` is spared where this is hopeless."""
-        live = np.flatnonzero(self.live)
-        image = np.array(permutation)[live]
-        here, there = (slice(None), live[:, None], live), (slice(None), image[:, None], image)
+        here, image = self.places, np.array(permutation)[self.places]
+        here, there = (..., here[:, None], here), (..., image[:, None], image)
         pairs = (self.second[there] - self.second[here]) ** 2
         return float((pairs / (self.scale[there] + self.scale[here])).sum())
 

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jaxtyping import Int
+from torch import Tensor
+
 from symshare.groups import GroupAction, LatticeMap, from_permutations
 
 # Largest set of candidates, as everywhere in the package.
@@ -95,12 +98,8 @@ class Candidates:
             raise ValueError(
                 f"Candidates.action: no candidate {unknown}; choose from {list(self.names)}"
             )
-        chosen = [element for element in self.elements if element.name in wanted]
-        return from_permutations(
-            [element.permutation for element in chosen],
-            self.shape,
-            [element.name for element in chosen],
-        )
+        chosen = {e.name: e.permutation for e in self.elements if e.name in wanted}
+        return from_permutations(list(chosen.values()), self.shape, list(chosen))
 
     def to_json(self) -> dict[str, Any]:
         """Content of candidates.json: plain lists, numbers and strings."""
@@ -131,6 +130,11 @@ class Candidates:
             raise ValueError(
                 f"Candidates.from_json: no entry {error}; was this written by Candidates.to_json?"
             ) from error
+
+
+def permutations_on(extra: GroupAction, shape: tuple[int, int]) -> Int[Tensor, "G P"]:
+    """A user's candidates on an image grid; those of a line act on its long axis."""
+    return extra.permutation(max(shape) if extra.dims == 1 and 1 in shape else shape)
 
 
 def _candidate_from_json(entry: Mapping[str, Any]) -> Candidate:

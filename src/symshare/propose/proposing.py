@@ -1,6 +1,7 @@
 """Where candidate transformations come from: the lattice, the statistics of the data, the user."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -20,9 +21,10 @@ from symshare.groups import (
     lattice,
 )
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
-from symshare.propose.candidates import CAP, Candidate, Candidates, Permutation
-from symshare.propose.pooling import Pool
+from symshare.propose.candidates import CAP, Candidate, Candidates, Permutation, permutations_on
 
+# Positions that the search over statistics can handle in about a second.
+POSITIONS = 100
 # Assignments tried by the search over statistics.
 NODES = 600
 # Of the many elements of a group the worst strays further than one alone does. Lattice maps get
@@ -80,10 +82,9 @@ def propose(
     exact = _lattice_maps(shape, periodic)
     users: dict[str, Permutation] = {}
     if extra is not None:
-        grid = max(shape) if extra.dims == 1 and 1 in shape else shape
-        rows = extra.permutation(grid).tolist()
-        users = {name: tuple(row) for name, row in zip(extra.names, rows, strict=True)}
-    pool = Pool.of(shape)
+        rows = permutations_on(extra, shape).tolist()
+        users = dict(zip(extra.names, [tuple(row) for row in rows], strict=True))
+    pool = _Pool.of(shape)
     if len(images) > IMAGES:
         generator = torch.Generator().manual_seed(seed)
         chosen = torch.randperm(len(images), generator=generator)[:IMAGES]
@@ -104,16 +105,61 @@ def propose(
     return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped, dropped)
 
 
+@dataclass(frozen=True)
+class _Pool:
+    """Average pooling of images to a grid of at most 100 positions, and maps of that grid."""
+
+    shape: tuple[int, int]
+    grid: tuple[int, int]
+
+    @classmethod
+    def of(cls, shape: tuple[int, int]) -> "_Pool":
+        """The finest grid that divides the image, of at least 4 cells along each axis."""
+        for factor in range(1, max(shape) + 1):
+            grid = tuple(side if side == 1 else side // factor for side in shape)
+            exact = all(side == 1 or side % factor == 0 for side in shape)
+            coarse = any(cells < min(4, side) for cells, side in zip(grid, shape, strict=True))
+            if exact and not coarse and grid[0] * grid[1] <= POSITIONS:
+                return cls(shape, (grid[0], grid[1]))
+        # No common divisor: overlapping windows, which mirror and transpose like the image.
+        return cls(shape, (min(shape[0], 8), min(shape[1], 8)))
+
+    def __call__(self, images: Tensor) -> Float[np.ndarray, "N C P"]:
+        pooled = torch.nn.functional.adaptive_avg_pool2d(images.float(), self.grid)
+        return pooled.flatten(2).detach().cpu().numpy()
+
+    def coarsen(self, map: LatticeMap) -> Permutation | None:
+        """A lattice map of the image as a permutation of the grid, if it is one."""
+        coarse = _moved(map, self.shape, self.grid)
+        return None if coarse is None else _permutation(coarse, self.grid)
+
+    def refine(self, map: LatticeMap) -> LatticeMap | None:
+        """A lattice map of the grid as one of the image, if it is one."""
+        return _moved(map, self.grid, self.shape)
+
+
+def _moved(map: LatticeMap, of: tuple[int, int], to: tuple[int, int]) -> LatticeMap | None:
+    """A lattice map of one grid as one of another, if it is one."""
+    shifts = list(zip(map.shift, of, to, strict=True))
+    if not map.fits(to) or any(s * t % o or (s and max(o, t) % min(o, t)) for s, o, t in shifts):
+        return None
+    return LatticeMap(map.matrix, tuple(s * t // o for s, o, t in shifts))
+
+
+def _permutation(map: LatticeMap, shape: tuple[int, int]) -> Permutation:
+    return tuple(map.permutation(shape).tolist())
+
+
 class _Pile:
     """Distinct candidates in the order in which they came, keyed by permutation."""
 
-    def __init__(self, shape: tuple[int, int], pool: Pool, moments: Moments) -> None:
+    def __init__(self, shape: tuple[int, int], pool: _Pool, moments: Moments) -> None:
         self.shape, self.pool, self.moments = shape, pool, moments
         self.elements: dict[Permutation, Candidate] = {}
 
     def add_map(self, map: LatticeMap, source: str) -> None:
         """Adds a lattice map of the image grid."""
-        self.add(tuple(map.permutation(self.shape).tolist()), source)
+        self.add(_permutation(map, self.shape), source)
 
     def add(self, permutation: Permutation, source: str, name: str | None = None) -> None:
         """Adds a permutation of the image grid, unless it is there."""
@@ -121,11 +167,11 @@ class _Pile:
             return
         map = lattice(torch.tensor(permutation), self.shape)
         coarse = self.pool.coarsen(map) if map else None
-        if self.pool.is_identity:
+        if self.pool.grid == self.shape:
             coarse = permutation
-        taken = {element.name for element in self.elements.values()}
+        taken = [element.name for element in self.elements.values()]
         if name is None:
-            strangers = sum(taken_name.startswith("perm") for taken_name in taken)
+            strangers = sum(other.startswith("perm") for other in taken)
             name = (map and map.name_on(self.shape)) or f"perm{strangers + 1}"
         if name in taken:
             name = f"{source}_{name}"
@@ -155,7 +201,7 @@ def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[Lat
             for axis, length in lengths.items()
             for s in range(step, length, step)
         ]
-        distinct = {tuple(map.permutation(shape).tolist()): map for map in [*maps, *shifts]}
+        distinct = {_permutation(map, shape): map for map in [*maps, *shifts]}
         if len(distinct) > CAP:
             continue
         try:
@@ -176,30 +222,28 @@ def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, 
     exact = [pool.coarsen(element.map) for element in pile.elements.values() if element.map]
     # Steps along an axis are cheap to try, and the search may miss them among many other finds.
     steps = [LatticeMap(((1, 0), (0, 1)), step) for step in ((0, 1), (1, 0))]
-    exact += [tuple(step.permutation(pool.grid).tolist()) for step in steps]
+    exact += [_permutation(step, pool.grid) for step in steps]
     strangers = []
     for permutation in found.permutations:
         map = _recognise(permutation, found.live, pool.grid)
         if map:
-            exact.append(tuple(map.permutation(pool.grid).tolist()))
+            exact.append(_permutation(map, pool.grid))
         else:
             strangers.append(tuple(permutation.tolist()))
     accepted, dropped = _grow({identity}, exact, moments, tolerance, PRODUCTS)
     grown, lost = _grow(accepted, strangers, moments, tolerance)
     # Finds that mostly contradict one another are noise, and so may be the others.
-    if pool.is_identity and 2 * lost <= len(strangers):
+    if pool.grid == pool.shape and 2 * lost <= len(strangers):
         accepted, dropped = grown, dropped + lost
     else:
         dropped += len(strangers)
 
-    maps = [
-        (lattice(torch.tensor(permutation), pool.grid), permutation) for permutation in accepted
-    ]
-    refined = [fine for map, _ in maps if map and (fine := pool.refine(map))]
+    maps = {one: lattice(torch.tensor(one), pool.grid) for one in accepted}
+    refined = [fine for map in maps.values() if map and (fine := pool.refine(map))]
     linear = [element and element.matrix for element in dihedral(4).maps]
     for map in sorted(refined, key=lambda map: (linear.index(map.matrix), map.shift)):
         pile.add_map(map, "statistics")
-    for permutation in sorted(permutation for map, permutation in maps if map is None):
+    for permutation in sorted(one for one, map in maps.items() if map is None):
         pile.add(permutation, "statistics")
     return found.capped, dropped
 
@@ -218,12 +262,11 @@ def _grow(
     Returns:
         The grown set, and how many automorphisms have a product with it that is none.
     """
-    weight = moments.variance / max(float(moments.variance.sum()), 1e-30)
     residuals = {find: residual(moments, np.array(find)) for find in finds if find}
     residuals = {find: value for find, value in residuals.items() if value <= tolerance}
     lost = 0
     for find in sorted(residuals, key=lambda find: residuals[find]):
-        if any(weight[np.not_equal(find, other)].sum() < ALIKE for other in group):
+        if any(moments.share[np.not_equal(find, other)].sum() < ALIKE for other in group):
             continue
         grown = set(islice(generated(group | {find}, compose), CAP + 1))
         if len(grown) > CAP or any(
