@@ -171,8 +171,17 @@ def test_arguments_and_defaults_are_those_of_torch(dims, transposed):
         ours = inspect.signature(getattr(layers, f"{kind}Conv{twin}{dims}d")).parameters
         assert list(ours)[:4] == ["in_channels", "out_channels", "kernel_size", "representation"]
         options = {name: p.default for name, p in ours.items() if p.kind is p.KEYWORD_ONLY}
+        if not transposed:
+            assert options.pop("output_padding") == 0
         skipped = {"self", "in_channels", "out_channels", "kernel_size"}
         assert options == {n: p.default for n, p in theirs.items() if n not in skipped}
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_only_transposed_layers_pad_their_output(dims):
+    kind = getattr(layers, f"LiftConv{dims}d")
+    with pytest.raises(ValueError, match="output_padding=.* is an option of transposed"):
+        kind(1, 1, 3, Fixed(torch.eye(3**dims)[None]), stride=2, output_padding=1)
 
 
 def test_attributes_are_those_of_torch():

@@ -31,7 +31,7 @@ class Convolution(WeightSharing):
 
     dims: ClassVar[int]
     lifting: ClassVar[bool]
-    transposed: ClassVar[bool]
+    transposed: ClassVar[bool] = False
 
     kernel_size = _option("kernel_size")
     stride = _option("stride")
@@ -45,15 +45,62 @@ class Convolution(WeightSharing):
         self,
         in_channels: int,
         out_channels: int,
-        representation: Representation | None,
-        options: tuple[Any, ...],
-        bias: bool,
-        device: Device,
-        dtype: torch.dtype | None,
+        kernel_size: Size,
+        representation: Representation | None = None,
+        *,
+        stride: Size = 1,
+        padding: Size | str = 0,
+        output_padding: Size = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: PaddingMode = "zeros",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ):
+        """Make base weights and bind the representation.
+
+        Args:
+            in_channels: I.
+            out_channels: O, each with G copies.
+            kernel_size: one length, or one for each axis; odd or even.
+            representation: how kernels are transformed, such as `Fixed(groups.rotations(4))`.
+            stride: step of the kernel, in pixels; transposed, the distance of the stamped kernels.
+                Above 1 a step keeps rotations and flips exact only where size + 2 padding -
+                dilation (kernel - 1) - 1 is a multiple of it.
+            padding: pixels added on both sides, "valid" (none) or "same" (as many as keep the
+                size; needs stride 1). Transposed: a number, of pixels cut off on both sides of the
+                output.
+            output_padding: of transposed convolutions: pixels added on one side of the output,
+                less than the stride or the dilation. They put it off centre, so that flips and
+                rotations are not exact.
+            dilation: distance of neighbouring taps, in pixels.
+            groups: blocks of channels that do not see each other; divides I and O.
+            bias: whether to add one number for each output channel, shared over G.
+            padding_mode: what is added: "zeros", "reflect", "replicate" or "circular"; transposed,
+                only "zeros", as in torch.
+            device: where the layer is, as in torch; learned stacks stay where they are.
+            dtype: type of the parameters, as in torch.
+
+        Raises:
+            TypeError: if the representation is not one.
+            ValueError: if there are no channels, options do not go together, or R does not fit the
+                kernel.
+        """
         super().__init__(in_channels, out_channels)
         who = type(self).__name__
-        self.geometry = Geometry.read(who, self.dims, *options, transposed=self.transposed)
+        self.geometry = Geometry.read(
+            who,
+            self.dims,
+            kernel_size,
+            stride=stride,
+            padding=padding,
+            padding_mode=padding_mode,
+            dilation=dilation,
+            groups=groups,
+            output_padding=output_padding,
+            transposed=self.transposed,
+        )
         self.geometry.check_channels(who, in_channels, out_channels)
         self._share(representation, self.geometry.groups, bias, device, dtype)
         self.in_group_size = None if self.lifting else self.theta.shape[-1] // self.geometry.taps
@@ -69,7 +116,7 @@ class Convolution(WeightSharing):
                 f"{who}({self.extra_repr()}): {reason}, so that flips and rotations are not "
                 f"exact; {remedy}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
 
     def kernel(self) -> Float[Tensor, "A C *k"]:
@@ -126,92 +173,7 @@ class Convolution(WeightSharing):
         return ", ".join(parts)
 
 
-class PlainConvolution(Convolution):
-    """Lifting and group convolutions with the options of `torch.nn.Conv*d`."""
-
-    transposed = False
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size,
-        representation: Representation | None = None,
-        *,
-        stride: Size = 1,
-        padding: Size | str = 0,
-        dilation: Size = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ):
-        """Make base weights and bind the representation.
-
-        Args:
-            in_channels: I.
-            out_channels: O, each with G copies.
-            kernel_size: one length, or one for each axis; odd or even.
-            representation: how kernels are transformed, such as `Fixed(groups.rotations(4))`.
-            stride: step of the kernel, in pixels. Above 1 it keeps rotations and flips exact
-                only where size + 2 padding - dilation (kernel - 1) - 1 is a multiple of it.
-            padding: pixels added on both sides, "valid" (none) or "same" (as many as keep the
-                size; needs stride 1).
-            dilation: distance of neighbouring taps, in pixels.
-            groups: blocks of channels that do not see each other; divides I and O.
-            bias: whether to add one number for each output channel, shared over G.
-            padding_mode: what is added: "zeros", "reflect", "replicate" or "circular".
-            device: where the layer is, as in torch; learned stacks stay where they are.
-            dtype: type of the parameters, as in torch.
-
-        Raises:
-            TypeError: if the representation is not one.
-            ValueError: if there are no channels, options do not go together, or R does not fit the
-                kernel.
-        """
-        options = (kernel_size, stride, padding, padding_mode, dilation, groups)
-        super().__init__(in_channels, out_channels, representation, options, bias, device, dtype)
-
-
-class TransposedConvolution(Convolution):
-    """Lifting and group convolutions with the options of `torch.nn.ConvTranspose*d`."""
-
-    transposed = True
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Size,
-        representation: Representation | None = None,
-        *,
-        stride: Size = 1,
-        padding: Size = 0,
-        output_padding: Size = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Size = 1,
-        padding_mode: PaddingMode = "zeros",
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ):
-        """Make base weights and bind the representation.
-
-        The arguments are those of :class:`LiftConv2d`, and apart from it:
-
-            kernel_size: one length, or one for each axis; odd or even.
-            stride: distance of the stamped kernels, in pixels.
-            padding: pixels cut off on both sides of the output.
-            output_padding: pixels added on one side of the output, less than the stride or the
-                dilation. They put it off centre, so that flips and rotations are not exact.
-            padding_mode: only "zeros", as in torch.
-        """
-        options = (kernel_size, stride, padding, padding_mode, dilation, groups, output_padding)
-        super().__init__(in_channels, out_channels, representation, options, bias, device, dtype)
-
-
-class LiftConv1d(PlainConvolution):
+class LiftConv1d(Convolution):
     """:class:`LiftConv2d` of signals: [B, I, L] to [B, O, G, L'].
 
     >>> import torch
@@ -225,7 +187,7 @@ class LiftConv1d(PlainConvolution):
     dims, lifting = 1, True
 
 
-class LiftConv2d(PlainConvolution):
+class LiftConv2d(Convolution):
     r"""Lifting convolution of images: from [B, I, H, W] to [B, O, G, H', W'].
 
     .. math:: (k \star f)(x, g) = \sum_{x'} [R_g \theta](x' - x) f(x')
@@ -242,19 +204,19 @@ class LiftConv2d(PlainConvolution):
     dims, lifting = 2, True
 
 
-class LiftConv3d(PlainConvolution):
+class LiftConv3d(Convolution):
     """:class:`LiftConv2d` of volumes: [B, I, D, H, W] to [B, O, G, D', H', W']."""
 
     dims, lifting = 3, True
 
 
-class GroupConv1d(PlainConvolution):
+class GroupConv1d(Convolution):
     """:class:`GroupConv2d` of signals: [B, I, K, L] to [B, O, G, L']."""
 
     dims, lifting = 1, False
 
 
-class GroupConv2d(PlainConvolution):
+class GroupConv2d(Convolution):
     r"""Group convolution of images: from [B, I, K, H, W] to [B, O, G, H', W'].
 
     .. math:: (k \star f)(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x' - x) f(x', h)
@@ -274,19 +236,19 @@ class GroupConv2d(PlainConvolution):
     dims, lifting = 2, False
 
 
-class GroupConv3d(PlainConvolution):
+class GroupConv3d(Convolution):
     """:class:`GroupConv2d` of volumes: [B, I, K, D, H, W] to [B, O, G, D', H', W']."""
 
     dims, lifting = 3, False
 
 
-class LiftConvTranspose1d(TransposedConvolution):
+class LiftConvTranspose1d(Convolution):
     """:class:`LiftConvTranspose2d` of signals: [B, I, L] to [B, O, G, L']."""
 
-    dims, lifting = 1, True
+    dims, lifting, transposed = 1, True, True
 
 
-class LiftConvTranspose2d(TransposedConvolution):
+class LiftConvTranspose2d(Convolution):
     r"""Transposed lifting convolution of images: from [B, I, H, W] to [B, O, G, H', W'].
 
     .. math:: y(x, g) = \sum_{x'} [R_g \theta](x - s x') f(x')
@@ -302,22 +264,22 @@ class LiftConvTranspose2d(TransposedConvolution):
     torch.Size([2, 8, 4, 10, 10])
     """
 
-    dims, lifting = 2, True
+    dims, lifting, transposed = 2, True, True
 
 
-class LiftConvTranspose3d(TransposedConvolution):
+class LiftConvTranspose3d(Convolution):
     """:class:`LiftConvTranspose2d` of volumes: [B, I, D, H, W] to [B, O, G, D', H', W']."""
 
-    dims, lifting = 3, True
+    dims, lifting, transposed = 3, True, True
 
 
-class GroupConvTranspose1d(TransposedConvolution):
+class GroupConvTranspose1d(Convolution):
     """:class:`GroupConvTranspose2d` of signals: [B, I, K, L] to [B, O, G, L']."""
 
-    dims, lifting = 1, False
+    dims, lifting, transposed = 1, False, True
 
 
-class GroupConvTranspose2d(TransposedConvolution):
+class GroupConvTranspose2d(Convolution):
     r"""Transposed group convolution of images: from [B, I, K, H, W] to [B, O, G, H', W'].
 
     .. math:: y(x, g) = \sum_{h, x'} \mu(h) [R_g \theta](h, x - s x') f(x', h)
@@ -333,10 +295,10 @@ class GroupConvTranspose2d(TransposedConvolution):
     torch.Size([2, 8, 4, 10, 10])
     """
 
-    dims, lifting = 2, False
+    dims, lifting, transposed = 2, False, True
 
 
-class GroupConvTranspose3d(TransposedConvolution):
+class GroupConvTranspose3d(Convolution):
     """:class:`GroupConvTranspose2d` of volumes: [B, I, K, D, H, W] to [B, O, G, D', H', W']."""
 
-    dims, lifting = 3, False
+    dims, lifting, transposed = 3, False, True

@@ -5,15 +5,15 @@ axes is the length of `kernel_size`; where that is one number for all axes, f sa
 are. The layers are these functions with parameters of their own.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from symshare.layers.geometry import Geometry, PaddingMode, Size
+from symshare.layers.geometry import Geometry, Options, Size, TransposedOptions
 from symshare.representations.base import expand
 
 __all__ = [
@@ -110,18 +110,14 @@ def lift_conv(
     bias: Float[Tensor, " O"] | None = None,
     *,
     kernel_size: Size,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    padding_mode: PaddingMode = "zeros",
-    dilation: Size = 1,
-    groups: int = 1,
+    **options: Unpack[Options],
 ) -> Float[Tensor, "B O G *out"]:
     """Lifting convolution, from images to maps on G elements: Eq. (4) of arXiv:2412.04594.
 
     `f` are images [B, I, *space], `theta` base weights [O, I/groups, P], `R` is a stack [G, P, P]
     on the P kernel positions, and `bias` [O] is shared over G. P is the product of `kernel_size`,
-    one length or one for each spatial axis. The other options, and the equation, are those of
-    :class:`~symshare.layers.LiftConv2d`.
+    one length or one for each spatial axis. The options (`stride`, `padding`, `padding_mode`,
+    `dilation`, `groups`), and the equation, are those of :class:`~symshare.layers.LiftConv2d`.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -130,8 +126,7 @@ def lift_conv(
     >>> lift_conv(f, theta, R, kernel_size=(5, 5)).shape
     torch.Size([2, 8, 4, 5, 5])
     """
-    options = (kernel_size, stride, padding, padding_mode, dilation, groups)
-    return _conv("lift_conv", (f, theta, R, bias), options)
+    return _conv("lift_conv", f, theta, R, bias, kernel_size, options)
 
 
 def group_conv(
@@ -142,11 +137,7 @@ def group_conv(
     *,
     kernel_size: Size,
     measure: Float[Tensor, " K"] | None = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    padding_mode: PaddingMode = "zeros",
-    dilation: Size = 1,
-    groups: int = 1,
+    **options: Unpack[Options],
 ) -> Float[Tensor, "B O G *out"]:
     """Group convolution, from maps on K to maps on G elements: Eq. (2) of arXiv:2412.04594.
 
@@ -159,8 +150,7 @@ def group_conv(
     >>> group_conv(f, theta, R, kernel_size=(3,), padding=1).shape
     torch.Size([2, 8, 4, 9])
     """
-    options = (kernel_size, stride, padding, padding_mode, dilation, groups)
-    return _conv("group_conv", (f, theta, R, bias), options, elements=True, measure=measure)
+    return _conv("group_conv", f, theta, R, bias, kernel_size, options, True, measure)
 
 
 def lift_conv_transpose(
@@ -170,11 +160,7 @@ def lift_conv_transpose(
     bias: Float[Tensor, " O"] | None = None,
     *,
     kernel_size: Size,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    dilation: Size = 1,
-    groups: int = 1,
+    **options: Unpack[TransposedOptions],
 ) -> Float[Tensor, "B O G *out"]:
     """Transposed lifting convolution: every pixel x' of f stamps the kernels R_g theta.
 
@@ -187,8 +173,7 @@ def lift_conv_transpose(
     >>> lift_conv_transpose(f, theta, R, kernel_size=(2, 2), stride=2).shape
     torch.Size([2, 8, 4, 10, 10])
     """
-    options = (kernel_size, stride, padding, "zeros", dilation, groups, output_padding, True)
-    return _conv("lift_conv_transpose", (f, theta, R, bias), options)
+    return _conv("lift_conv_transpose", f, theta, R, bias, kernel_size, options)
 
 
 def group_conv_transpose(
@@ -199,11 +184,7 @@ def group_conv_transpose(
     *,
     kernel_size: Size,
     measure: Float[Tensor, " K"] | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    dilation: Size = 1,
-    groups: int = 1,
+    **options: Unpack[TransposedOptions],
 ) -> Float[Tensor, "B O G *out"]:
     """Transposed group convolution, from maps on K elements to maps on G elements.
 
@@ -214,10 +195,7 @@ def group_conv_transpose(
     >>> group_conv_transpose(f, theta, R, kernel_size=(2,), stride=2).shape
     torch.Size([2, 8, 4, 10])
     """
-    options = (kernel_size, stride, padding, "zeros", dilation, groups, output_padding, True)
-    return _conv(
-        "group_conv_transpose", (f, theta, R, bias), options, elements=True, measure=measure
-    )
+    return _conv("group_conv_transpose", f, theta, R, bias, kernel_size, options, True, measure)
 
 
 def group_linear(
@@ -259,14 +237,16 @@ def _check_bias(who: str, theta: Tensor, bias: Tensor | None) -> None:
 
 def _conv(
     who: str,
-    tensors: tuple[Tensor, Tensor, Tensor, Tensor | None],
-    options: tuple[Any, ...],
+    f: Tensor,
+    theta: Tensor,
+    R: Tensor,
+    bias: Tensor | None,
+    kernel_size: Size,
+    options: Mapping[str, Any],
     elements: bool = False,
     measure: Tensor | None = None,
 ) -> Tensor:
-    """Read the options of a geometry, check all, and convolve; f has elements or has not."""
-    f, theta, R, bias = tensors
-    kernel_size = options[0]
+    """Read the options, check all, and convolve; f has elements or has not."""
     axes = "B, I, K" if elements else "B, I"
     dims = f.ndim - (3 if elements else 2)
     if isinstance(kernel_size, Sequence):
@@ -276,7 +256,8 @@ def _conv(
             f"{who}: expected f [{axes}, *space] with 1, 2 or 3 spatial axes, got "
             f"{tuple(f.shape)}; reshape f, or give one length for each axis of the kernel"
         )
-    geometry = Geometry.read(who, dims, *options)
+    transposed = who.endswith("transpose")
+    geometry = Geometry.read(who, dims, kernel_size, transposed=transposed, **options)
     K, rest = divmod(theta.shape[-1], geometry.taps)
     if rest or not (elements or K == 1):
         raise ValueError(

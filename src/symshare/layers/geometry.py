@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, get_args
 
 import torch
 from torch import Tensor
@@ -14,6 +14,26 @@ Size = int | Sequence[int]
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
 _AXES = {1: "L", 2: "H, W", 3: "D, H, W"}
+
+
+class Options(TypedDict, total=False):
+    """What torch's convolutions take beside the length of the kernel, for any number of axes."""
+
+    stride: Size
+    padding: Size | str
+    padding_mode: PaddingMode
+    dilation: Size
+    groups: int
+
+
+class TransposedOptions(TypedDict, total=False):
+    """What torch's transposed convolutions take."""
+
+    stride: Size
+    padding: Size
+    output_padding: Size
+    dilation: Size
+    groups: int
 
 
 class Geometry(NamedTuple):
@@ -217,6 +237,11 @@ class Geometry(NamedTuple):
                 "padding as a number"
             )
         if not self.transposed:
+            if any(self.output_padding):
+                raise ValueError(
+                    f"{who}: output_padding={self.output_padding} is an option of transposed "
+                    "convolutions; use padding"
+                )
             return
         if isinstance(self.padding, str):
             raise ValueError(

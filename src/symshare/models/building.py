@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from symshare import groups
 from symshare.groups import Action
@@ -19,6 +19,7 @@ from symshare.representations import (
 from symshare.settings import READERS, NetworkConfig
 
 
+@runtime_checkable
 class Shape(Protocol):
     """Number and size of the layers of a network, whatever its representations."""
 
