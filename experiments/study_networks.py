@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from experiments.ablations import RowStochastic, Unconstrained
 from experiments.image_settings import StudyNetwork
 from experiments.residual import CIFAR10, GroupResNet
 from symshare.data import LabelledImages
@@ -23,7 +24,7 @@ from symshare.models import (
     wscnn,
 )
 from symshare.models.building import Shape
-from symshare.representations import Fixed, Representation, RowStochastic, Unconstrained
+from symshare.representations import Fixed, Representation
 from symshare.representations.starts import random_permutations, with_identity
 
 __all__ = ["disk", "network"]

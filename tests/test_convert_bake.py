@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 from torch.nn.utils import parametrize, prune
 
+from experiments.ablations import RowStochastic, Unconstrained
 from symshare import bake, export, groups
 from symshare.convert import constants, load_tensors
 from symshare.convert.baking import is_plain
@@ -38,9 +39,7 @@ from symshare.representations import (
     Kronecker,
     Measure,
     Representation,
-    RowStochastic,
     Sinkhorn,
-    Unconstrained,
 )
 
 C4 = groups.rotations(4)

@@ -11,6 +11,7 @@ import sys
 import pytest
 import torch
 
+from experiments.ablations import RowStochastic, Unconstrained
 from symshare import GroupConv2d, LiftConv2d, groups
 from symshare.representations import (
     Birkhoff,
@@ -18,10 +19,8 @@ from symshare.representations import (
     Gated,
     Kronecker,
     Measure,
-    RowStochastic,
     Sinkhorn,
     Stack,
-    Unconstrained,
     shared,
 )
 from symshare.representations import projection as projection_module

@@ -6,14 +6,13 @@ from itertools import combinations
 import pytest
 import torch
 
+from experiments.ablations import RowStochastic, Unconstrained
 from symshare import groups
 from symshare.models import SMALL, GroupCNN
 from symshare.representations import (
     Birkhoff,
     Kronecker,
-    RowStochastic,
     Sinkhorn,
-    Unconstrained,
 )
 from symshare.train.loop import optimizer_of
 from symshare.train.objective import Penalty, norm_as_printed, overlap

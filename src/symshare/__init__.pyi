@@ -34,10 +34,8 @@ from .representations import Gated as Gated
 from .representations import Kronecker as Kronecker
 from .representations import Measure as Measure
 from .representations import Representation as Representation
-from .representations import RowStochastic as RowStochastic
 from .representations import Sinkhorn as Sinkhorn
 from .representations import Stack as Stack
-from .representations import Unconstrained as Unconstrained
 from .representations import shared as shared
 from .sinkhorn import marginal_error as marginal_error
 from .sinkhorn import project as project

@@ -4,7 +4,7 @@ from symshare.representations.base import Representation, Stack
 from symshare.representations.birkhoff import Birkhoff
 from symshare.representations.known import Fixed, Gated
 from symshare.representations.kronecker import Kronecker
-from symshare.representations.learned import RowStochastic, Sinkhorn, Unconstrained
+from symshare.representations.learned import Sinkhorn
 from symshare.representations.measure import Measure
 from symshare.representations.projection import Projection
 from symshare.representations.sharing import shared
@@ -17,9 +17,7 @@ __all__ = [
     "Measure",
     "Projection",
     "Representation",
-    "RowStochastic",
     "Sinkhorn",
     "Stack",
-    "Unconstrained",
     "shared",
 ]

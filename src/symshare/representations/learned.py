@@ -1,12 +1,11 @@
-"""Learned stacks: the paper's, and those without its projection that it is compared with."""
+"""The paper's learned stack."""
 
 import math
-from abc import abstractmethod
 from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.types import Device
 
 from symshare.representations.base import (
@@ -18,59 +17,10 @@ from symshare.representations.base import (
 )
 from symshare.representations.projection import Projection
 from symshare.representations.starts import SHARP_MASS, Init, near, starting_logits, with_identity
-from symshare.sinkhorn import norm_penalty, project
-from symshare.sinkhorn.inputs import at_least_float32
+from symshare.sinkhorn import norm_penalty
 
 
-class LearnedStack(Stack):
-    """Parameters [N, D, D] that a subclass turns into R, the identity before them if anchored."""
-
-    def __init__(
-        self,
-        group_size: int,
-        positions: int,
-        *,
-        anchor: bool = True,
-        init: Init = "sharp",
-        device: Device = None,
-        dtype: torch.dtype | None = None,
-    ):
-        who = type(self).__name__
-        _check_sizes(who, group_size, positions)
-        super().__init__(group_size)
-        self.anchor = anchor
-        self._positions = positions
-        self._start(starting_logits(who, init, group_size - anchor, positions))
-        self.to(device=device, dtype=dtype)
-
-    @abstractmethod
-    def _start(self, logits: Float[Tensor, "N D D"]) -> None:
-        """Make the parameters of the start that `Sinkhorn` has from these logits."""
-
-    @abstractmethod
-    def _learned(self) -> Float[Tensor, "N D D"]: ...
-
-    @property
-    def positions(self) -> int:
-        return self._positions
-
-    def forward(self) -> Float[Tensor, "G D D"]:
-        learned = self._learned()
-        return with_identity(learned) if self.anchor else learned
-
-    def learned_parts(self) -> tuple[Penalised, ...]:
-        """The stack itself."""
-        return (self,)
-
-    def norm(self) -> Float[Tensor, ""]:
-        """Zero where nothing is projected."""
-        return torch.zeros(())
-
-    def extra_repr(self) -> str:
-        return super().extra_repr() + ("" if self.anchor else ", anchor=False")
-
-
-class Sinkhorn(LearnedStack):
+class Sinkhorn(Stack):
     r"""The paper's learned stack: R_g is the doubly stochastic matrix of free logits Theta_g.
 
     Args:
@@ -115,10 +65,12 @@ class Sinkhorn(LearnedStack):
                 f"Sinkhorn: iterations must be at least 1, got {iterations}; None projects to "
                 "convergence"
             )
-        super().__init__(
-            group_size, positions, anchor=anchor, init=init, device=device, dtype=dtype
-        )
-        self.projection.iterations = iterations
+        check_sizes("Sinkhorn", group_size, positions)
+        super().__init__(group_size)
+        self.anchor = anchor
+        logits = starting_logits("Sinkhorn", init, group_size - anchor, positions)
+        self.projection = Projection(logits, iterations)
+        self.to(device=device, dtype=dtype)
 
     @classmethod
     def near(
@@ -160,12 +112,6 @@ class Sinkhorn(LearnedStack):
             found.logits.copy_(near(stack[int(anchor) :], mass))
         return found
 
-    def _start(self, logits: Float[Tensor, "N D D"]) -> None:
-        self.projection = Projection(logits)
-
-    def _learned(self) -> Float[Tensor, "N D D"]:
-        return self.projection()
-
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         """Also from the state of version 1, which had the logits alone."""
         state_dict, prefix = args[:2]
@@ -180,6 +126,18 @@ class Sinkhorn(LearnedStack):
         """Theta, the parameter behind the learned elements [N, D, D]."""
         return self.projection.logits
 
+    @property
+    def positions(self) -> int:
+        return self.logits.shape[-1]
+
+    def forward(self) -> Float[Tensor, "G D D"]:
+        learned = self.projection()
+        return with_identity(learned) if self.anchor else learned
+
+    def learned_parts(self) -> tuple[Penalised, ...]:
+        """The stack itself."""
+        return (self,)
+
     def entropy(self) -> Float[Tensor, ""]:
         return self.projection.projected().entropy.sum()
 
@@ -188,65 +146,14 @@ class Sinkhorn(LearnedStack):
 
     def extra_repr(self) -> str:
         iterations = self.projection.iterations
-        return super().extra_repr() + ("" if iterations is None else f", iterations={iterations}")
+        return (
+            super().extra_repr()
+            + ("" if self.anchor else ", anchor=False")
+            + ("" if iterations is None else f", iterations={iterations}")
+        )
 
 
-class RowStochastic(LearnedStack):
-    r"""Rows on the simplex and nothing asked of columns: R_g = softmax of every row.
-
-    Each transformed weight is a convex combination of base weights (Yeh et al., "Equivariance
-    discovery by learned parameter-sharing", AISTATS 2022). Unlike :class:`Sinkhorn`'s, such a
-    matrix can copy one base weight everywhere.
-
-    Args:
-        group_size, positions, anchor, init, device, dtype: as in :class:`Sinkhorn`.
-
-    Raises:
-        ValueError: as in :class:`Sinkhorn`.
-
-    >>> bool((RowStochastic(4, 9)().sum(-1) - 1).abs().max() < 1e-6)
-    True
-    """
-
-    membership = "row stochastic"
-
-    def _start(self, logits: Float[Tensor, "N D D"]) -> None:
-        self.logits = nn.Parameter(logits)
-
-    def _learned(self) -> Float[Tensor, "N D D"]:
-        return at_least_float32(self.logits).softmax(-1)
-
-
-class Unconstrained(LearnedStack):
-    r"""Free matrices R_g: every entry is a parameter.
-
-    The reparametrisation of Zhou, Knowles and Finn, "Meta-learning symmetries by
-    reparameterization", ICLR 2021, with a matrix for each element. A scale can move between R and
-    the base weights, so nothing ties R to a transformation.
-
-    Args:
-        group_size, positions, anchor, device, dtype: as in :class:`Sinkhorn`.
-        init: start at the matrices that :class:`Sinkhorn` starts at: "sharp" near random
-            permutations, "paper" the projection of logits from U[0, 1), "identity" near the
-            identity.
-
-    Raises:
-        ValueError: as in :class:`Sinkhorn`.
-
-    >>> Unconstrained(4, 9)().shape
-    torch.Size([4, 9, 9])
-    """
-
-    membership = "free"
-
-    def _start(self, logits: Float[Tensor, "N D D"]) -> None:
-        self.matrices = nn.Parameter(project(logits).R)
-
-    def _learned(self) -> Float[Tensor, "N D D"]:
-        return at_least_float32(self.matrices)
-
-
-def _check_sizes(who: str, group_size: int, positions: int) -> None:
+def check_sizes(who: str, group_size: int, positions: int) -> None:
     """Refuse a stack without elements or positions, or with more elements than permutations."""
     if group_size < 1 or positions < 1:
         raise ValueError(
