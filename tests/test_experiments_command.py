@@ -39,7 +39,7 @@ finally:
         (["table1", "--change", "[network.kind=cmm]"], 2, "cmm"),
         (["toy-shift", "--change", "[steps=abc]"], 2, "a setting is missing or of the wrong kind"),
         (["table1", "--budget", "huge"], 2, "huge"),
-        (["table1", "--tiers", "[D]"], 2, "got D"),
+        (["table1", "--tiers", "[D]"], 2, "Got value: D"),
         (["cost", "--tiers", "[B]"], 2, "cost has no row of the tiers B"),
         (["table1", "--data.root", "/no/such/folder"], 2, "there is no folder /no/such/folder"),
     ],

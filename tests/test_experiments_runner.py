@@ -222,7 +222,7 @@ def test_runs_on_images_end_with_numbers_and_stacks(tmp_path, images):
 )
 def test_stacks_are_compared_with_what_makes_the_data(transform, known, hits):
     flips = groups.flips("W")
-    stacks = [Fixed(flips.lift(3)), Fixed(flips.regular(3))]
+    stacks = [Fixed(flips.lift(3)).on_domain(), Fixed(flips.regular(3)).on_domain()]
     found = _recovery(stacks, transform)
     assert found["beside"] == known
     assert [layer.get("exact_hits") for layer in found["layers"]] == hits

@@ -8,15 +8,15 @@ import torch
 from experiments.residual import GroupResNet, ResidualArchitecture
 from symshare import groups
 from symshare.data import load, transform
+from symshare.models import build_network
 from symshare.representations import Gated, Sinkhorn
+from symshare.settings import NetworkConfig
 from symshare.train.loop import train
 from symshare.train.processes import together
-from symshare.train.runs import build
-from symshare.train.settings import Hardware, ModelConfig, OptimConfig
+from symshare.train.settings import Hardware, OptimConfig
 
 # An odd number, so that two processes have unequal parts.
 OPTIM = OptimConfig(steps=12, evaluations=3, batch_size=15, entropy=0.01, norm=0.01, measure=0.1)
-ELEMENTS = ("rot90", "rot180", "rot270")
 
 
 def residual(representations):
@@ -34,12 +34,11 @@ def residual(representations):
     return network
 
 
-def networks(data):
+def networks():
     """One of each kind, by its name; one measure, or one stack, in several layers."""
     torch.manual_seed(0)
-    yield "cnn", build(ModelConfig("cnn", (), 8), data)
-    yield "gated", build(ModelConfig("gated", ELEMENTS, 8), data)
-    yield "sinkhorn", build(ModelConfig("sinkhorn", ELEMENTS, 8), data)
+    for kind in ("cnn", "gated", "sinkhorn"):
+        yield kind, build_network(NetworkConfig(kind=kind, width=8), (1, 8, 8), 10)
     stack = Sinkhorn(2, 18)
     yield "residual", residual([Sinkhorn(2, 9), *[stack] * 4])
     yield "residual, gated", residual([Gated(groups.flips("W"))] * 5)
@@ -48,7 +47,7 @@ def networks(data):
 def trainings(hardware):
     """Rows of metrics, weights and answers of each."""
     splits, law, found = load("digits", limit=200), transform("quarter"), {}
-    for name, network in networks(splits.train):
+    for name, network in networks():
         trained = train(
             network, splits.train, law, OPTIM, 1, validation=splits.validation, hardware=hardware
         )

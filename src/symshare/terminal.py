@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from symshare.data import Splits
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
@@ -73,15 +72,15 @@ class Narrator(Observer):
     def started(
         self,
         config: DiscoveryConfig,
-        splits: Splits,
+        parts: tuple[int, int, int],
+        shape: tuple[int, ...],
+        classes: int,
         folder: Path,
     ) -> None:
-        parts = map(len, (splits.train, splits.validation, splits.test))
         self.console.print(
             f"[bold]{escape(config.source)}[/], transform {config.transform}: "
             f"{' + '.join(map(str, parts))} images (train, validation, test) of "
-            f"{' x '.join(map(str, splits.train.images.shape[1:]))}, "
-            f"{len(splits.train.classes)} classes"
+            f"{' x '.join(map(str, shape))}, {classes} classes"
         )
         self.console.print(f"writing to {escape(str(folder))}", style="dim", soft_wrap=True)
 

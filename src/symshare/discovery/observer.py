@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from symshare.data import Splits
 from symshare.discovery.config import DiscoveryConfig
 from symshare.records import NetworkName, ResultRecord, VerdictRecord
 
@@ -14,10 +13,20 @@ class Observer:
     def started(
         self,
         config: DiscoveryConfig,
-        splits: Splits,
+        parts: tuple[int, int, int],
+        shape: tuple[int, ...],
+        classes: int,
         folder: Path,
     ) -> None:
-        """The data is there, and the folder, that the files are written to, is this run's."""
+        """The data is there, and the folder, that the files are written to, is this run's.
+
+        Args:
+            config: of the discovery.
+            parts: numbers of images for training, validation and test.
+            shape: of an image, (C, H, W).
+            classes: their number.
+            folder: of all files.
+        """
 
     def proposed(self, sources: Mapping[str, int]) -> None:
         """Candidates are found: how many, the identity left out, by the source of each."""
