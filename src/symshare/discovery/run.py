@@ -144,9 +144,9 @@ def _discover(
     fingerprint = _fingerprint(splits, extra)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
-        parts = (len(splits.train), len(splits.validation), len(splits.test))
+        sizes = len(splits.train), len(splits.validation), len(splits.test)
         shape, classes = tuple(splits.train.images.shape[1:]), len(splits.train.classes)
-        observer.started(config, parts, shape, classes, folder)
+        observer.started(config, sizes, shape, classes, folder)
         pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
         candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
         observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
