@@ -16,11 +16,17 @@ import trainings
 from symshare.train.processes import together
 from symshare.train.settings import Hardware
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+ROOT = str(Path(__file__).parents[1])  # for the residual network of the experiments
+ENVIRONMENT = {
+    **os.environ,
+    "OMP_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
+    "PYTHONPATH": os.pathsep.join([str(Path(ROOT) / "src"), ROOT]),
+}
 TORCHRUN = ["torch.distributed.run", "--nproc-per-node", "2", "-m", "symshare"]
 FIT = [
     "fit", "--data.limit", "200", "--data.transform", "quarter", "--model.kind", "sinkhorn",
-    "--model.cnn_channels", "8", "--optim.batch_size", "15", "--accelerator", "cpu",
+    "--model.width", "8", "--optim.batch_size", "15", "--accelerator", "cpu",
 ]  # fmt: skip
 
 
