@@ -548,6 +548,11 @@ def objects(*arrays):
             r"one shape in train, test, .* got .2, 3, 3. and .2., .2, 4, 4. and .2.; resize",
         ),
         (
+            {"train_images": np.zeros((2, 3, 3), np.uint8), "train_labels": np.arange(2),
+             "test_images": np.zeros((2, 3, 3)), "test_labels": np.arange(2)},
+            "images of one type in train, test, got float64, uint8; save all as uint8 or",
+        ),
+        (
             {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(3),
              "test_images": np.zeros((2, 3, 3)), "test_labels": np.arange(1)},
             "as many labels in each, .*; .* one label per image",
@@ -558,7 +563,7 @@ def objects(*arrays):
         ({"images": np.zeros((2, 3, 3)), "labels": np.zeros(2, int)}, "at least 2 classes, got 1"),
     ],
     ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "no test part",
-         "unequal parts", "labels of another part", "negative",
+         "unequal parts", "unlike parts", "labels of another part", "negative",
          "nan", "few images", "one class"],
 )  # fmt: skip
 def test_refuses_npz_content(npz, arrays, message):

@@ -389,3 +389,26 @@ def test_help_shows_the_arguments():
         layer = getattr(layers, name)
         assert layer.__doc__
         assert "kernel_size: one length" in layer.__init__.__doc__
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda layer: layer.geometry._replace(groups=2), "are for .* groups=1, got .* and 2"),
+        (lambda layer: layer.geometry._replace(kernel_size=(9, 1)), "make another layer"),
+        (lambda layer: layer.geometry._replace(padding="all"), "padding must be numbers"),
+    ],
+)
+def test_another_geometry_has_to_fit(change, message):
+    layer = GroupConv2d(2, 2, 3, Fixed(groups.rotations(4)))
+    with pytest.raises(ValueError, match=message):
+        layer.geometry = change(layer)
+    layer.geometry = layer.geometry._replace(padding=2)
+    assert layer.geometry.padding == (2, 2)
+
+
+def test_another_representation_has_to_fit_the_base_weights():
+    layer = GroupConv2d(2, 2, 3, Fixed(groups.rotations(4)))
+    with pytest.raises(ValueError, match="base weights have 36 positions, and the new stack .* 72"):
+        layer.representation = Fixed(groups.dihedral(4))
+    assert layer.stack.positions == 36

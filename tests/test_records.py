@@ -88,6 +88,7 @@ def test_whatever_is_damaged_is_refused_by_reader_and_schema(files, tmp_path, na
         ({"seed": "0"}, r"is damaged; delete it .*\(ResultRecord.seed: expected int, got '0'\)"),
         ({"seed": True}, "expected int, got True"),
         ({"test_loss": float("nan")}, "expected float, got nan"),
+        ({"test_loss": 10**400}, "expected float, got 1000"),
         ({"model": "gccn"}, "expected .*'gcnn'.*, got 'gccn'"),
     ],
 )
@@ -96,6 +97,13 @@ def test_says_what_is_wrong_with_a_value(files, tmp_path, change, said):
     path = tmp_path / "result.json"
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=said):
+        ResultRecord.read(path)
+
+
+def test_nesting_without_end_is_damage(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text('{"seed": ' + 100_000 * "[" + 100_000 * "]" + "}")
+    with pytest.raises(ValueError, match=r"result\.json is damaged"):
         ResultRecord.read(path)
 
 

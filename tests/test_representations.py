@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -736,3 +737,10 @@ def test_a_layer_tells_its_representation():
     assert "anchor=False" in repr(Sinkhorn(4, 9, anchor=False))
     assert "id, rot90, rot180, rot270" in repr(Fixed(C4))
     assert "temperature=0.05" in repr(GroupConv2d(2, 2, 3, Kronecker(4, 3)))
+
+
+@pytest.mark.parametrize("recipe", [Fixed, Gated])
+@pytest.mark.parametrize("wrong", ["C4", [[1.0]], np.eye(4)[None]])
+def test_what_is_no_action_is_refused_by_name(recipe, wrong):
+    with pytest.raises(TypeError, match=rf"{recipe.__name__}: .* got a {type(wrong).__name__};"):
+        recipe(wrong)

@@ -6,6 +6,7 @@ import io
 import pickle
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -392,6 +393,71 @@ def test_a_state_may_be_collected_for_several_networks(network):
     assert len(state) == 2 * len(network.state_dict())
     again = network.state_dict(destination=network.state_dict())
     assert list(again) == list(network.state_dict())
+
+
+class Computed(symshare.Stack):
+    """A stack of a user's own, whose parameters are in modules that know nothing of sharing."""
+
+    membership = "free"
+    positions = 36
+
+    def __init__(self):
+        super().__init__(4)
+        self.linear = torch.nn.Linear(1, 4 * 36 * 36)
+        self.scales = torch.nn.ParameterList([torch.ones(1), torch.ones(1)])
+
+    def forward(self):
+        return self.linear(self.scales[0] * self.scales[1]).view(4, 36, 36)
+
+
+def parametrized():
+    stack = symshare.Sinkhorn(4, 36)
+    torch.nn.utils.parametrize.register_parametrization(
+        stack.projection, "logits", torch.nn.Identity()
+    )
+    return stack
+
+
+@pytest.mark.parametrize("make", [Computed, parametrized])
+def test_modules_below_what_is_shared_are_saved_and_loaded_once_too(make):
+    def network():
+        stack = make()
+        return torch.nn.Sequential(*(symshare.GroupConv2d(2, 2, 3, stack) for _ in range(2)))
+
+    model, other = network(), network()
+    state = model.state_dict()
+    assert len({value.data_ptr() for value in state.values()}) == len(state)
+    other.load_state_dict(state)
+    for name, value in other.state_dict().items():
+        assert torch.equal(value, state[name])
+    below = next(name for name in state if name.startswith("0.representation."))
+    del state[below]
+    assert other.load_state_dict(state, strict=False).missing_keys == [below]
+
+
+def test_threads_save_and_load_what_they_share_apart():
+    shared_by_both = symshare.Gated(symshare.groups.rotations(4))
+    wrong = []
+
+    def work():
+        model = torch.nn.Sequential(
+            symshare.LiftConv2d(1, 2, 3, shared_by_both),
+            symshare.GroupConv2d(2, 2, 3, shared_by_both),
+        )
+        state = model.state_dict()
+        for _ in range(300):
+            try:
+                model.load_state_dict(state)
+            except RuntimeError as error:
+                wrong.append(error)
+            wrong.extend(set(model.state_dict()) ^ set(state))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_a_layer_prints_what_it_holds_once():

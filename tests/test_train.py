@@ -1,4 +1,5 @@
 import csv
+import io
 import json
 import subprocess
 import sys
@@ -148,6 +149,30 @@ def test_a_finished_run_is_not_run_again(tmp_path, request):
     assert fit(config(), tmp_path / "run") == first
     with pytest.raises(AssertionError, match="a network was trained"):
         fit(config(), tmp_path / "another")
+
+
+def flipped(content):
+    state = torch.load(io.BytesIO(content), weights_only=True)
+    weights = state["network"]["lifting.theta"].numpy().tobytes()
+    at = content.index(weights) + 3
+    return content[:at] + bytes([content[at] ^ 0x40]) + content[at + 1 :]
+
+
+def foreign(content):
+    file = io.BytesIO()
+    torch.save({"epochs": 1}, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("damage", [flipped, foreign, lambda c: c[:-100], lambda c: b""])
+def test_a_damaged_checkpoint_is_never_gone_on_from(tmp_path, damage):
+    stop = after(5, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        fit(config(), tmp_path / "run", progress=stop)
+    path = tmp_path / "run/checkpoints/last.ckpt"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"last\.ckpt is damaged; delete it and repeat"):
+        fit(config(), tmp_path / "run")
 
 
 def test_a_lost_file_of_a_finished_run_is_made_again(tmp_path):

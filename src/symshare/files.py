@@ -46,7 +46,7 @@ def read_json(path: Path, *keys: str) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(damaged(path)) from error
     if not isinstance(content, dict) or not set(keys) <= set(content):
         raise ValueError(damaged(path))

@@ -6,15 +6,7 @@ from typing import Any, ClassVar, Literal
 
 __all__ = ["READERS", "Kind", "NetworkConfig"]
 
-Kind = Literal[
-    "cnn",
-    "gcnn",
-    "sinkhorn",
-    "sinkhorn-near",
-    "gated",
-    "birkhoff",
-    "kronecker",
-]
+Kind = Literal["cnn", "gcnn", "sinkhorn", "sinkhorn-near", "gated", "birkhoff", "kronecker"]
 
 READERS = {
     "group": ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near"),

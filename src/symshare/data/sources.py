@@ -135,6 +135,11 @@ def _from_npz(path: Path) -> tuple[LabelledImages, LabelledImages | None]:
             "numpy.savez(path, images=images, labels=labels)"
         )
     pairs = [(arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in parts]
+    if len(kinds := {str(x.dtype) for x, _ in pairs}) > 1:
+        raise ValueError(
+            f"{path}: expected images of one type in {', '.join(parts)}, got "
+            f"{', '.join(sorted(kinds))}; save all as uint8 or all as floats"
+        )
     alike = {(x.shape[1:], y.shape[1:]) for x, y in pairs}
     if len(alike) > 1 or any(x.shape[:1] != y.shape[:1] for x, y in pairs):
         got = ", ".join(f"{list(x.shape)} and {list(y.shape)}" for x, y in pairs)

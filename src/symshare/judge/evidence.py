@@ -134,9 +134,7 @@ def _question(
 
 
 def image_change(
-    images: Float[Tensor, "N C H W"],
-    permutations: Int[Tensor, "M P"],
-    random: Int[Tensor, "K P"],
+    images: Float[Tensor, "N C H W"], permutations: Int[Tensor, "M P"], random: Int[Tensor, "K P"]
 ) -> Float[Tensor, " M"]:
     """Distance of the pixels' second moments from those of moved images, relative to scrambling.
 

@@ -14,15 +14,7 @@ from symshare.judge.statistics import (
     quantile,
     upper_share,
 )
-from symshare.judge.thresholds import (
-    ALPHA,
-    CHANGE,
-    DELTA,
-    DELTA_APPROXIMATE,
-    FLOOR,
-    GAIN,
-    MOMENTS,
-)
+from symshare.judge.thresholds import ALPHA, CHANGE, DELTA, DELTA_APPROXIMATE, FLOOR, GAIN, MOMENTS
 from symshare.records import Judgement, Power, RandomPermutation, Status
 
 

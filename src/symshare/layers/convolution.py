@@ -139,6 +139,19 @@ class Convolution(WeightSharing):
         W = self.stack.expand(self.theta)
         return functional.convolve(f, W, self.bias, self.geometry, self._measure())
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """As in torch; another geometry is checked, and has to fit the base weights."""
+        if name == "geometry" and hasattr(self, "theta"):
+            who, old = type(self).__name__, self.geometry
+            value = Geometry.read(who, self.dims, *value)
+            if (value.kernel_size, value.groups) != (old.kernel_size, old.groups):
+                raise ValueError(
+                    f"{who}: its base weights are for kernel_size={old.kernel_size} and "
+                    f"groups={old.groups}, got {value.kernel_size} and {value.groups}; make "
+                    "another layer"
+                )
+        super().__setattr__(name, value)
+
     def _stack_of(self, representation: Representation) -> Stack:
         size = self.geometry.kernel_size
         if self.lifting:

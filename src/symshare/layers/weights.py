@@ -78,6 +78,12 @@ class WeightSharing(Versioned):
         """As in torch; with the representation the stack changes."""
         if name == "representation":
             stack = self._stack_of(check_representation(type(self).__name__, value))
+            theta = self._parameters.get("theta")
+            if theta is not None and stack.positions != theta.shape[-1]:
+                raise ValueError(
+                    f"{type(self).__name__}: its base weights have {theta.shape[-1]} positions, "
+                    f"and the new stack acts on {stack.positions}; make another layer"
+                )
             super().__setattr__(name, value)
             # What is its own stack has one place.
             self.bound = None if stack is value else stack

@@ -8,14 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 from symshare import groups
 from symshare.groups import Action
 from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
-from symshare.representations import (
-    Birkhoff,
-    Fixed,
-    Gated,
-    Kronecker,
-    Representation,
-    Sinkhorn,
-)
+from symshare.representations import Birkhoff, Fixed, Gated, Kronecker, Representation, Sinkhorn
 from symshare.settings import READERS, NetworkConfig
 
 
@@ -59,15 +52,15 @@ def dictionary(config: NetworkConfig) -> Action:
 
     >>> dictionary(NetworkConfig(kind="gcnn", group="C2"))
     GroupAction(id, rot180)
-    >>> dictionary(NetworkConfig(kind="gated", group=("flipW",)))
-    GroupAction(id, flipW)
+    >>> dictionary(NetworkConfig(kind="gated", group="rot180,flipW"))
+    GroupAction(id, rot180, flipW)
     """
     group = config.group
     if config.kind not in READERS["group"]:
         return groups.rotations(1)
     if isinstance(group, str) and group in _NAMED:
         return _NAMED[group]()
-    square, names = groups.dihedral(4), (group,) if isinstance(group, str) else group
+    square, names = groups.dihedral(4), group.split(",") if isinstance(group, str) else group
     if not set(names) <= set(square.names):
         raise ValueError(
             f"network: group must be one of {', '.join(_NAMED)}, or symmetries of the square "
@@ -123,11 +116,7 @@ def architecture_of(config: NetworkConfig, image_size: tuple[int, int]) -> Archi
 
 
 def free_parameters(
-    architecture: Shape,
-    in_channels: int,
-    classes: int,
-    channels: int,
-    group_size: int = 1,
+    architecture: Shape, in_channels: int, classes: int, channels: int, group_size: int = 1
 ) -> int:
     """Free parameters of a network of this architecture, without building it.
 

@@ -189,12 +189,7 @@ def residual(moments: Moments, permutation: Int[np.ndarray, " P"]) -> float:
 
 
 def automorphisms(
-    moments: Moments,
-    tolerance: float = 1.0,
-    *,
-    cap: int = 48,
-    max_nodes: int = 600,
-    seed: int = 0,
+    moments: Moments, tolerance: float = 1.0, *, cap: int = 48, max_nodes: int = 600, seed: int = 0
 ) -> Automorphisms:
     """Finds the permutations P with P S P^T = S up to the noise of S.
 

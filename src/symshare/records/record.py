@@ -2,8 +2,8 @@
 
 import inspect
 import json
-import math
 import re
+import sys
 from dataclasses import asdict, dataclass, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -86,7 +86,7 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         return {name: _read(inner[1], value[name], f"{where}.{name}") for name in names}
     if kind is Literal and value in inner:
         return value
-    if kind is float and type(value) in (int, float) and math.isfinite(value):
+    if kind is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     if kind in _WORDS and type(value) is kind and kind is not float:
         return value

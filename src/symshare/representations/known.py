@@ -29,6 +29,11 @@ class OfElements(Representation):
         super().__init__(group_size, gate)
         self.action = elements if isinstance(elements, Action) else None
         self._given: Tensor | None = None
+        if not isinstance(elements, (Action, Tensor)):
+            raise TypeError(
+                f"{type(self).__name__}: expected an action or matrices [G, D, D], got a "
+                f"{type(elements).__name__}; build one, as symshare.groups.rotations(4)"
+            )
         if isinstance(elements, Tensor):
             check_stack(type(self).__name__, elements)
             self._given = elements.detach().clone()

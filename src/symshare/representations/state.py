@@ -1,5 +1,6 @@
 """What modules save: its version, and one name for what several layers share."""
 
+import threading
 import weakref
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
@@ -47,10 +48,7 @@ class Shareable(Versioned):
     """
 
     def named_modules(
-        self,
-        memo: set[nn.Module] | None = None,
-        prefix: str = "",
-        remove_duplicate: bool = True,
+        self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Generator[tuple[str, nn.Module], None, None]:
         """As in torch, but `remove_duplicate=False` counts this module once all the same."""
         memo = set() if memo is None else memo
@@ -58,31 +56,47 @@ class Shareable(Versioned):
             yield from super().named_modules(memo, prefix, remove_duplicate)
             memo.add(self)
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_load_state_dict_post_hook(_take_back)
+
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """As in torch, but nothing where the destination has it under another name."""
         destination, prefix = kwargs.get("destination"), kwargs.get("prefix", "")
         if hasattr(destination, "_metadata"):  # torch's own, of a module above this one
-            where, first = _saved.get(self, (None, prefix))
+            where, first = _calls.saved.get(self, (None, prefix))
             if where is not None and where() is destination and prefix != first:
                 return destination
-            _saved[self] = weakref.ref(destination), prefix
+            _calls.saved[self] = weakref.ref(destination), prefix
         return super().state_dict(*args, **kwargs)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """Load what is there; what is missing under every name is reported under the first."""
-        state_dict, prefix, metadata, strict, missing_keys, *others = args
-        here: list[str] = []
-        super()._load_from_state_dict(state_dict, prefix, metadata, strict, here, *others, **kwargs)
-        absent = {key.removeprefix(prefix) for key in here}
-        before = _loaded.get(self)
-        # One list serves one call of load_state_dict.
-        if before is None or before.missing_keys is not missing_keys:
-            missing_keys += here
-            _loaded[self] = _Load(missing_keys, prefix, absent)
-            return
-        found = {before.prefix + name for name in before.absent - absent}
-        missing_keys[:] = [key for key in missing_keys if key not in found]
-        before.absent.intersection_update(absent)
+        _calls.prefix[self] = args[1]
+        super()._load_from_state_dict(*args, **kwargs)
+
+
+def _take_back(module: nn.Module, incompatible: Any) -> None:
+    """Of a module that was loaded under several names, report what is missing under all of them.
+
+    torch calls this each time that the module and all below it have been loaded.
+    """
+    prefix, missing = _calls.prefix[module], incompatible.missing_keys
+    # What is shared within has been seen to.
+    inner = [_calls.prefix[m] for m in module.modules() if m in _calls.prefix and m is not module]
+    absent = {
+        key.removeprefix(prefix)
+        for key in missing
+        if key.startswith(prefix) and not key.startswith(tuple(inner))
+    }
+    first = _calls.loaded.get(module)
+    # One list serves one call of load_state_dict.
+    if first is None or first.missing_keys is not missing:
+        _calls.loaded[module] = _Load(missing, prefix, absent)
+        return
+    here = {prefix + name for name in absent if prefix != first.prefix}
+    found = here | {first.prefix + name for name in first.absent - absent}
+    missing[:] = [key for key in missing if key not in found]
+    first.absent.intersection_update(absent)
 
 
 class _Load(NamedTuple):
@@ -93,10 +107,19 @@ class _Load(NamedTuple):
     absent: set[str]  # tensors that were found under no name
 
 
-# Kept beside the modules, so that copies and pickles of them hold no trace of it.
-_saved: weakref.WeakKeyDictionary[nn.Module, tuple[weakref.ref[Any], str]]
-_saved = weakref.WeakKeyDictionary()
-_loaded: weakref.WeakKeyDictionary[nn.Module, _Load] = weakref.WeakKeyDictionary()
+class _Calls(threading.local):
+    """What calls of one thread have saved and loaded, and under which name.
+
+    Kept beside the modules, so that copies and pickles of them hold no trace of it.
+    """
+
+    def __init__(self) -> None:
+        self.saved = weakref.WeakKeyDictionary[nn.Module, tuple[weakref.ref[Any], str]]()
+        self.loaded = weakref.WeakKeyDictionary[nn.Module, _Load]()
+        self.prefix = weakref.WeakKeyDictionary[nn.Module, str]()
+
+
+_calls = _Calls()
 
 
 class Constant(Shareable):
