@@ -14,7 +14,6 @@ from experiments.catalogue import select
 from experiments.finished import FinishedCost, FinishedImages, FinishedRun, Record
 from experiments.jobs import digest
 from experiments.result_page import Sample
-from experiments.runner import PictureFormat
 from experiments.scores import align, simplex_fit
 from experiments.toys.setup import Task
 from symshare import groups
@@ -45,7 +44,7 @@ class Drawing(NamedTuple):
     figure: Callable[[], Any]
 
 
-def draw(record: Record, form: PictureFormat) -> list[Path]:
+def draw(record: Record, form: str) -> list[Path]:
     """Draw every figure whose runs are there: stacks from the first seed, curves from all.
 
     Args:

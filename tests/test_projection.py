@@ -1,6 +1,6 @@
 """The projection with its implicit derivative, against `bench.truth`: Newton's method in float64.
 
-`tests/test_bench.py` holds that to sweeps and finite differences.
+`tests/test_benchmarks.py` holds that to sweeps and finite differences.
 """
 
 from importlib import import_module
