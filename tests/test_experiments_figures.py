@@ -39,7 +39,7 @@ def share(count, known):
 
 
 def bench_rows():
-    """Rows of `symshare bench layer`, invented: 1 ms and 1 MiB for each element and side."""
+    """Rows of `python -m benchmarks layer`, invented: 1 ms and 1 MiB for each element and side."""
     rows = [{"summary": True, "time_ratio_median": 1.0}]
     for G in (1, 4, 16):
         for k in (3, 5):

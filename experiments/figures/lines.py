@@ -37,7 +37,7 @@ def cost(
     interquartile range.
 
     Args:
-        rows: of `symshare bench layer`; ratios and the summary are passed over.
+        rows: of `python -m benchmarks layer`; ratios and the summary are passed over.
         input_shape: (batch, channels, height, width) that they were taken on.
         out_channels: channels out for each element.
 
@@ -49,7 +49,7 @@ def cost(
         if not found:
             raise ValueError(
                 f"cost: expected rows that measure {measures!r}, got none among {len(rows)} rows; "
-                "pass the rows of `symshare bench layer`"
+                "pass the rows of `python -m benchmarks layer`"
             )
     names = list(dict.fromkeys(row["contender"] for row in chosen["time"]))
     batch, channels, *space = input_shape
