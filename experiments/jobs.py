@@ -199,9 +199,17 @@ def settings(row: Row, budget: BudgetName, seed: int, changes: tuple[str, ...] =
 
 _RUN_OF: dict[Task, Callable[[dict[str, Any]], RunConfig]] = {
     "images": ImageRun.from_dict,
-    "toy": lambda values: toy_config(**values),
-    "cost": lambda values: LayerConfig(**values),
+    "toy": lambda values: toy_config(**_known(ToyConfig, values)),
+    "cost": lambda values: LayerConfig(**_known(LayerConfig, values)),
 }
+
+
+def _known(config: type[ToyConfig | LayerConfig], values: dict[str, Any]) -> dict[str, Any]:
+    names = [field.name for field in fields(config)]
+    for name in values:
+        if name not in names:
+            raise ValueError(f"no setting {name!r}; choose among {', '.join(names)}")
+    return values
 
 
 def _chosen(config: Any) -> dict[str, Any]:

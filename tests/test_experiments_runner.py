@@ -325,6 +325,7 @@ def test_a_record_that_is_none_is_refused_and_kept(tmp_path, content, message):
         ({"changes": ("task=toy-cube",)}, "'task=toy-cube' would make it another run"),
         ({"changes": ("lr=.inf",)}, "toy-changed-.*: Out of range float values"),
         ({"changes": ("steps=abc",)}, "toy-changed-.*: a setting is missing or of the wrong kind"),
+        ({"changes": ("stepz=3",)}, "toy-changed-.*: no setting 'stepz'; choose among .*steps"),
     ],
 )
 def test_wrong_numbers_are_refused(tmp_path, options, message):
