@@ -450,7 +450,7 @@ def _check_numbers(page: Any, verdict: dict[str, Any]) -> None:
         ):
             assert json.loads(card[attribute]) == entry[field]
         assert card["excess"] == sentences.nats(entry["excess_loss"])
-        assert card["bounds"] == sentences.interval(entry["interval"])
+        assert card["bounds"] == sentences.interval(tuple(entry["interval"]))
     power = page.eval_on_selector(".power", "element => ({...element.dataset})")
     for field, text in power.items():
         name = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
