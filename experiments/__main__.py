@@ -2,7 +2,8 @@
 
 import sys
 
-from experiments.catalogue import Tier
+from experiments.catalogue import COMMANDS, Tier
+from experiments.discovery.command import discovery_command
 from experiments.jobs import BudgetName
 from experiments.runner import PictureFormat, Settings, StudyData, run_studies
 from symshare.cli import resumable, run_commands
@@ -10,11 +11,16 @@ from symshare.cli import resumable, run_commands
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the paper's experiments; exit code 1 if a run failed, 2 where the input is at fault."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["discovery"]:
+        title = COMMANDS["discovery"]
+        run_commands(discovery_command, "python -m experiments discovery", title, words[1:])
+        return
     run_commands(
         experiments_command,
         "python -m experiments",
         "The paper's tables, toy problems, cost and figures.",
-        arguments,
+        words,
     )
 
 
@@ -33,7 +39,8 @@ def experiments_command(
     """Run the paper's experiments, row by row; the same command goes on where one stopped.
 
     Args:
-        what: all, a study, a row of one, or the path of a row's YAML file.
+        what: all, a study, a row of one, or the path of a row's YAML file; or discovery, which has
+            options of its own, see discovery --help.
         list: name the studies with their rows and the scripts beside them, and run nothing.
         budget: smoke (a glance), cpu (a quarter of the width, on two cores), paper (full size).
         seeds: runs of each row; by default as many as the budget has.

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-__all__ = ["STUDIES", "Row", "Study", "Task", "Tier", "merged", "read_row", "select"]
+__all__ = ["COMMANDS", "STUDIES", "Row", "Study", "Task", "Tier", "merged", "read_row", "select"]
 
 Task = Literal["images", "toy", "cost"]
 Tier = Literal["A", "B", "C"]
@@ -206,3 +206,8 @@ def merged(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 STUDIES: dict[str, Study] = {name: _read_study(name) for name in _STUDIES}
 """All studies by name."""
+
+COMMANDS: dict[str, str] = {
+    "discovery": "How often the verdict of symshare is right, on data whose symmetries are derived."
+}
+"""What `python -m experiments` runs beside the studies; each has options of its own."""

@@ -54,7 +54,7 @@ def find(splits: Splits, transform: Transform, seed: int, steps: int) -> Finding
     candidates = candidates_of(pool, transform, seed)
     action = candidates.action()
     evidence = evidence_on(action, pool, transform, min(BUDGET.judge_steps, steps), seed)
-    verdict = decide(evidence, action, candidates.residuals)
+    verdict = decide(evidence, action)
     return Finding(
         kernel_elements(candidates, verdict.found or verdict.approximate),
         kernel_elements(candidates, verdict.partial),

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from experiments.catalogue import STUDIES
+from experiments.catalogue import COMMANDS, STUDIES
 from experiments.finished import FinishedImages, FinishedRun, FinishedToy
 from experiments.runner import Failure, Observer, Outcome, Progress, Settings
 
@@ -71,13 +71,16 @@ def duration(seconds: float) -> str:
 
 
 def print_studies() -> None:
-    """Name every study with its rows, and the scripts that study the method."""
+    """Name every study with its rows, the benchmarks, and the scripts that study the method."""
     console = Console(highlight=False)
     for study in STUDIES.values():
         console.print(f"[bold]{study.name}[/]  {escape(study.title)}")
         for row in study.rows:
             tier = "" if row.tier == "A" else f"  [dim]tier {row.tier}[/]"
             console.print(f"    {escape(row.name)}  [dim]{escape(row.title)}[/]{tier}")
+    for name, title in COMMANDS.items():
+        options = f"options: python -m experiments {name} --help"
+        console.print(f"[bold]{name}[/]  {escape(title)} [dim]{options}[/]", soft_wrap=True)
     for script in sorted(Path(__file__).parent.glob("studies/[a-z]*.py")):
         docstring, *_ = script.read_text(encoding="utf-8").split("\n")
         name = f"python -m experiments.studies.{script.stem}"

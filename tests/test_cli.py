@@ -9,8 +9,9 @@ import pytest
 from symshare.cli import main
 
 
-def save(path, images, labels):
-    np.savez(path, images=images, labels=labels)
+def save(path, images, labels, groups=None, **more):
+    more |= {} if groups is None else {"groups": groups}
+    np.savez(path, images=images, labels=labels, **more)
     return str(path)
 
 
@@ -35,6 +36,10 @@ BAD = {
     "unknown source to fit": (["fit", "--data.source", "digit"], "did you mean digits"),
     "unknown transform to fit": (["fit", "--data.transform", "quater"], "did you mean quarter"),
     "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
+    "groups of digits": (
+        ["discover", "digits", "--groups", "patient"],
+        "digits: expected no groups, got 'patient'; its images have none, leave it out",
+    ),
     "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
     "steps that are no number": (
         ["fit", "--optim.steps", "x"],
@@ -112,6 +117,9 @@ BAD_FILES = {
     "too few": (lambda i, y: (i[:6], y[:6]), "at least 5 different images"),
     "no axes": (lambda i, y: (i[:, 0, 0, 0], y), "N, C, H, W"),
     "channels last": (lambda i, y: (np.zeros((60, 8, 8, 3)), y), "`layout`"),
+    "one group": (lambda i, y: (i, y, np.zeros(60, int)), "at least 5 groups, got class '0' in 1"),
+    "missing group": (lambda i, y: (i, y, np.r_[np.nan, :59]), "groups: expected a group for ev"),
+    "groups of others": (lambda i, y: (i, y, np.arange(59)), "groups: expected one for each of 60"),
     "objects": (lambda i, y: (np.array([np.zeros((2, 2)), np.zeros((3, 3))], object), y), "size"),
 }
 
@@ -127,6 +135,25 @@ def test_bad_files_end_with_code_2_and_a_remedy(case, tmp_path, monkeypatch, cap
     errors = capsys.readouterr().err
     assert message in errors
     assert errors.count("\n") == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.npz"]
+
+
+def test_groups_are_read_from_the_array_of_that_name(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    images, labels = _digits()
+    # All of one patient: a division of these groups fails, one of the other groups would not.
+    save("mine.npz", images, labels, np.arange(60), patient=np.array(["ann"] * 60))
+    remedies = {
+        "patient": "at least 5 groups, got class '0' in 1; use finer groups, add some",
+        "film": "expected an array 'film' of groups, got images, labels, patient, groups; name",
+    }
+    for name, remedy in remedies.items():
+        with pytest.raises(SystemExit) as end:
+            main(["discover", "mine.npz", "--groups", name])
+        assert end.value.code == 2
+        errors = capsys.readouterr().err
+        assert remedy in errors
+        assert errors.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["mine.npz"]
 
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from symshare.data import LabelledImages
+from fresh_python import fresh_python
+from symshare.data import LabelledImages, freeze, transform
 
 
 def spoiled(value):
@@ -161,3 +162,117 @@ def test_refuses(images, labels, classes, message, unchecked):
     with pytest.raises(ValueError, match=message) as caught:
         LabelledImages.from_arrays(images, labels, classes)
     assert "\n" not in str(caught.value)
+
+
+def grouped(groups, **options):
+    """Blank images of two classes, in these groups."""
+    count = len(groups) if hasattr(groups, "__len__") else 4
+    return LabelledImages.from_arrays(
+        np.zeros((count, 3, 3)), np.arange(count) % 2, groups=groups, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([7, 7, 3, 7], [1, 1, 0, 1]),
+        (np.array([7, 7, 3, 7], np.uint8), [1, 1, 0, 1]),
+        (torch.tensor([-7, -7, 10**12, -7]), [0, 0, 1, 0]),
+        (torch.tensor([2.5, 1.0, 2.5, 1.0], requires_grad=True), [1, 0, 1, 0]),
+        ([[7], [7], [3], [7]], [1, 1, 0, 1]),
+        ([2.5, 2.5, 1.0, 1e30], [1, 1, 0, 2]),
+        ([True, False, False, True], [1, 0, 0, 1]),
+        (["ann", "bob", "bob", "ann"], [0, 1, 1, 0]),
+        (np.array(["ann", "bob", "", "ann"]), [1, 2, 0, 1]),
+        ([b"ann", b"bob", b"bob", b"ann"], [0, 1, 1, 0]),
+        ([4, 3, 2, 1], [3, 2, 1, 0]),
+        ((0, 0, 0, 0), [0, 0, 0, 0]),
+    ],
+    ids=["list", "uint8", "tensor", "float tensor", "column", "floats", "bool", "text",
+         "array of text", "bytes", "all distinct", "one group"],
+)  # fmt: skip
+def test_groups_of_any_name_are_numbered(groups, expected):
+    data = grouped(groups)
+    assert data.groups.dtype == torch.int64
+    assert data.groups.tolist() == expected
+
+
+def test_without_groups_there_are_none():
+    assert grouped(np.zeros(4, int)).subset([0, 1]).groups is not None
+    plain = LabelledImages.from_arrays(np.zeros((2, 3, 3)), [0, 1])
+    assert plain.groups is None
+    for data in (plain.subset([1]), plain.to("cpu"), plain.joined(plain)):
+        assert data.groups is None
+
+
+def test_groups_follow_their_images():
+    data = grouped(["ann", "bob", "bob", "eve"])
+    assert data.subset([3, 1]).groups.tolist() == [2, 1]
+    assert data.subset([]).groups.tolist() == []
+    assert data.to("cpu").groups.tolist() == [0, 1, 1, 2]
+    assert data.subset([3]).joined(data.subset([0, 1])).groups.tolist() == [2, 0, 1]
+    assert freeze(data, transform("flip"), 0).groups.tolist() == [0, 1, 1, 2]
+
+
+def ungrouped(*values):
+    """An array of objects."""
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([0, 1, 1], r"groups: expected one for each of 4 images, got \[3\]; give the group"),
+        (range(5), r"for each of 4 images, got \[5\]"),
+        ([], r"for each of 4 images, got \[0\]"),
+        ([[0, 1]] * 4, r"one number or text for each image, got int64 \[4, 2\]; give the group of"),
+        ("patient", r"one number or text for each image, got <U7 \[\]"),
+        (3, r"one number or text for each image, got int64 \[\]"),
+        ([0, 1, [1, 2], 0], "one number or text for each image, got a ragged sequence"),
+        (torch.zeros(4, dtype=torch.bfloat16), "or another type of numbers; give the group of"),
+        ([0, 1, np.nan, 1], "a group for every image, got NaN or infinity; give images without"),
+        ([0, 1, np.inf, 1], "a group for every image, got NaN or infinity"),
+        ([0, None, 1, 1], "got values of type object; .*numpy.unique.groups, return_inverse=True"),
+        (ungrouped("ann", "bob", "bob", "ann"), "got values of type object; .*numpy.unique"),
+        ((i for i in range(4)), "got values of type object"),
+        (np.array(["2020-01-01"] * 4, "datetime64[D]"), r"got datetime64\[D\] \[4\]"),
+        ([1j, 1, 2, 2], "got complex128"),
+    ],
+    ids=["too few", "too many", "empty", "2 axes", "a name", "a number", "ragged", "bfloat16",
+         "nan", "inf", "missing", "objects", "generator", "dates", "complex"],
+)  # fmt: skip
+def test_refuses_groups(groups, message, unchecked):
+    with pytest.raises(ValueError, match=message) as caught:
+        LabelledImages.from_arrays(np.zeros((4, 3, 3)), [0, 1, 0, 1], groups=groups)
+    assert str(caught.value).startswith("groups: expected")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_remedy_for_objects_works():
+    groups = ungrouped("bob", "ann", "bob", "ann")
+    numbers = np.unique(groups, return_inverse=True)[1]
+    assert grouped(numbers).groups.tolist() == [1, 0, 1, 0]
+
+
+def test_groups_are_checked_where_shapes_are_not(tmp_path):
+    script = (
+        "import torch\n"
+        "from symshare.data import LabelledImages\n"
+        "data = torch.zeros(3, 1, 2, 2), torch.tensor([0, 1, 0]), ('a', 'b')\n"
+        "for groups in (torch.zeros(3), torch.zeros(2, dtype=int), torch.zeros(3, 1, dtype=int)):\n"
+        "    try:\n"
+        "        LabelledImages(*data, groups)\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+    )
+    said = fresh_python(tmp_path, "-c", script).splitlines()
+    assert said == [
+        "groups: expected integers, got torch.float32; number the groups 0, 1, 2, ...",
+        *(
+            f"groups: expected one for each of 3 images, got {got}; give the group of every image, "
+            "in their order"
+            for got in ("[2]", "[3, 1]")
+        ),
+    ]

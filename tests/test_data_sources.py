@@ -84,6 +84,17 @@ def cifar10(tmp_path):
 
 
 @pytest.fixture
+def mnist_and_cifar10(tmp_path):
+    """A folder with files of either name, which nobody reads."""
+    for part in NAMES.values():
+        for kind in KINDS:
+            (tmp_path / f"{part}-{kind}-ubyte").touch()
+    for part in NAMES:
+        (tmp_path / f"{part}.parquet").touch()
+    return tmp_path
+
+
+@pytest.fixture
 def npz(tmp_path):
     """A function that saves arrays to an .npz file and returns its path."""
 
@@ -254,6 +265,92 @@ def test_npz_with_parts_keeps_its_test_part(npz, colours, validation):
     np.testing.assert_allclose(parts.test.images.numpy(), expected, rtol=1e-6)
     assert parts.test.labels.tolist() == [0, 1] * 15
     assert parts.test.classes == parts.train.classes == ("0", "1")
+
+
+def patients(kind):
+    """60 random images of 12 patients, and a text for each that names its patient."""
+    images = np.random.default_rng(0).random((60, 1, 8, 8))
+    who = np.array([f"p{i // 5}" for i in range(60)], kind)
+    return {"images": images, "labels": np.arange(60) % 2}, who
+
+
+def groups_stay_whole(parts, images, who):
+    """Images that share a patient share a part."""
+    part_of = {}
+    for name in ("train", "validation", "test"):
+        part = getattr(parts, name)
+        for image, group in zip(part.images, part.groups.tolist(), strict=True):
+            position = int(abs(images - image.numpy()).sum((1, 2, 3)).argmin())
+            part_of.setdefault(str(who[position]), set()).add((name, group))
+    return len(part_of) == 12 and all(len(parts) == 1 for parts in part_of.values())
+
+
+@pytest.mark.parametrize("kind", [np.str_, np.bytes_], ids=["text", "bytes"])
+def test_npz_with_groups(npz, kind):
+    arrays, who = patients(kind)
+    path = npz(**arrays, groups=who)
+    assert groups_stay_whole(load(path), arrays["images"], who)
+    plain = load(npz(**arrays))
+    assert plain.train.groups is None
+    assert plain.fingerprint != load(npz(**arrays, groups=who)).fingerprint
+
+
+def test_npz_with_groups_of_another_name(npz):
+    arrays, who = patients(np.str_)
+    path = npz(**arrays, groups=np.arange(60), patient=who, film=np.zeros(60, int))
+    assert groups_stay_whole(load(path, groups="patient"), arrays["images"], who)
+    assert len(load(path).train.groups.unique()) == len(load(path).train)
+    with pytest.raises(ValueError, match=r"some.npz: expected images of every class in .* got cl"):
+        load(path, groups="film")
+
+
+def test_the_test_part_of_groups_is_the_same_for_every_seed(npz):
+    arrays, who = patients(np.str_)
+    path = npz(**arrays, groups=who)
+    first, other = load(path, seed=0), load(path, seed=1)
+    assert torch.equal(first.test.images, other.test.images)
+    assert first.train.groups.tolist() != other.train.groups.tolist()
+
+
+FOUR = {"images": np.zeros((4, 3, 3)), "labels": np.arange(4) % 2}
+MEDICAL = {f"{part}_{kind}": FOUR[kind] for part in ("train", "test") for kind in FOUR}
+TWENTY = {"images": np.random.default_rng(1).random((20, 3, 3)), "labels": np.arange(20) % 2}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "groups", "message"),
+    [
+        (TWENTY, "patient", "expected an array 'patient' of groups, got images, labels; name one"),
+        ({}, "patient", "expected an array 'patient' of groups, got none"),
+        ({**TWENTY, "groups": np.arange(19)}, None, r"groups: expected one for each of 20 im.*19"),
+        ({**TWENTY, "groups": np.full(20, np.nan)}, None, "groups: .* got NaN or infinity; give"),
+        ({**TWENTY, "groups": np.zeros((20, 2))}, None, r"groups: .* got float64 \[20, 2\]; give"),
+        ({**TWENTY, "groups": np.zeros(20)}, None, "every class in at least 5 groups, .* in 1"),
+        (TWENTY, "labels", "every class in at least 5 groups, got class '0' in 1; use finer"),
+        (TWENTY, "images", r"groups: expected one number or text .* got float64 \[20, 3, 3\]"),
+        ({**TWENTY, "who": np.array(["a", None] * 10, object)}, "who", "`who` as a plain array"),
+        ({**MEDICAL, "groups": np.arange(8)}, None, "groups go with `images` and `labels`, got "
+         "train_images, .*, groups; save all images as one array"),
+        ({**MEDICAL, "who": np.arange(8)}, "who", "groups go with `images` and `labels`, got"),
+        (MEDICAL, "train_labels", "groups go with `images` and `labels`, got"),
+        (MEDICAL, "who", "expected an array 'who' of groups, got train_images, train_labels, tes"),
+    ],
+    ids=["no such array", "empty file", "too few", "nan", "2 axes", "one group", "labels",
+         "images", "objects", "parts", "parts and a name", "labels of parts", "parts without"],
+)  # fmt: skip
+def test_refuses_groups_of_npz(npz, arrays, groups, message, unchecked):
+    path = npz(**arrays)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path, groups=groups)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["digits", "mnist", "cifar10"])
+def test_sources_without_groups_say_so(source, mnist_and_cifar10):
+    root = None if source == "digits" else mnist_and_cifar10
+    with pytest.raises(ValueError, match=f"{source}: expected no groups, got 'patient'; .* out"):
+        load(source, root=root, groups="patient")
 
 
 @pytest.mark.parametrize("kind", [np.str_, np.bytes_], ids=["text", "bytes"])

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ from symshare.discovery import config as budgets
 from symshare.discovery.config import Budget, DiscoveryConfig, Storage
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.search import judge_pool
-from symshare.discovery.wording import caveats
+from symshare.discovery.wording import caveats, sentence
 from symshare.judge import decide
 from symshare.propose import propose
 from symshare.records import NETWORKS, Seeds, VerdictRecord
@@ -31,7 +32,7 @@ from symshare.train.loop import Trained
 def tiny():
     """A standard budget that ends in seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(budgets.BUDGETS, "standard", Budget(1000, 80, 4, 2))
+        patch.setitem(budgets.BUDGETS, "standard", Budget(1000, 200, 4, 2))
         yield
 
 
@@ -144,7 +145,7 @@ def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
 def test_partial_sets_become_networks_of_two_elements():
     square = groups.dihedral(4)
     evidence = test_judge.evidence([2.0] * 7, kept=[0.7, 0, 0.8, 0, 0, 0, 0])
-    verdict = decide(evidence, square, [None] * 7)
+    verdict = decide(evidence, square)
     images = torch.rand(64, 1, 8, 8)
     data = LabelledImages(images, torch.arange(64) % 2, ("a", "b"))
     plan, notes = plan_networks(verdict, propose(images), data)
@@ -324,18 +325,67 @@ def test_names_what_passed_and_is_left_out(statuses, note):
     assert note in " ".join(_notes(statuses))
 
 
-def test_says_where_images_are_too_few():
-    (note,) = [n for n in _notes(["broken", "approximate", "broken", "broken"]) if "too few" in n]
-    assert note.startswith("The loss after rot180 looks like that of a symmetry")
+def test_says_where_images_are_too_few_to_tell_approximate_from_exact():
+    half = groups.rotations(2)
+    found = test_judge.evidence([0.03], noise=0.9)
+    verdict = decide(found, half)
+    assert (verdict.word, verdict.possible) == ("approximate", None)
+    words = sentence(verdict, False, tuple("abcd"))
+    assert "C2 at least approximately" in words
+    assert "400 independent samples are too few to tell whether it is exact" in words
+
+
+def test_says_contains_where_a_cap_cut_the_candidates():
+    verdict = decide(test_judge.evidence([0.0]), groups.rotations(2))
+    assert sentence(verdict, True, tuple("abcd")).startswith(
+        "The symmetry group of the data contains C2: "
+    )
+
+
+def test_says_which_part_of_the_label_was_not_tested():
+    found = test_judge.evidence([0.0], n=2000, loss=1.1)
+    found = replace(found, chance_loss=torch.full((2000,), math.log(4)))
+    verdict = decide(found, groups.rotations(2))
+    assert any("Of the 1.39 nats of the label" in note for note in _all_caveats(verdict))
+
+
+def test_says_how_many_samples_copies_are():
+    clusters = torch.arange(2000) // 2
+    found = replace(test_judge.evidence([0.0], n=2000, clusters=clusters), copies=1.0)
+    notes = _all_caveats(decide(found, groups.rotations(2)))
+    assert any("the 2000 held-out images count as 1000 independent samples" in n for n in notes)
+    notes = _all_caveats(decide(replace(found, chained=True), groups.rotations(2)))
+    assert any("name these as groups" in note for note in notes)
+
+
+def _all_caveats(verdict):
+    return caveats(verdict, propose(torch.rand(64, 1, 4, 4)), tuple("abcd"), ())
+
+
+def test_groups_go_from_the_call_to_the_verdict(turned, tmp_path):
+    images, labels = turned
+    patients = [f"patient {i // 8}" for i in range(960)]
+    found = symshare.discover(images, labels, groups=patients, out=tmp_path / "run")
+    assert found.group == "C4"
+    assert found.record.independent <= 120 * 0.9
+    assert "groups=groups" in found.record.commands[0]
+
+
+def test_evidence_of_before_is_refused_by_name(turned, whole, tmp_path):
+    from safetensors.torch import save_file
+
+    shutil.copytree(whole.out, tmp_path / "run")
+    path = tmp_path / "run/evidence.safetensors"
+    save_file({"moved_loss": torch.zeros(7, 9)}, path, {"seconds": "1.0", "classes": "4"})
+    with pytest.raises(ValueError, match=r"evidence\.safetensors was written by another version"):
+        symshare.discover(*turned, out=tmp_path / "run")
 
 
 def _notes(statuses):
     """Caveats where rot90, rot180, rot270 and flipW have these statuses."""
     action = groups.dihedral(4).subset(["id", "rot90", "rot180", "rot270", "flipW"])
     excess = {"symmetric": 0.0, "approximate": 0.01, "broken": 3.0}
-    verdict = decide(
-        test_judge.evidence([excess[status] for status in statuses]), action, [None] * 4
-    )
+    verdict = decide(test_judge.evidence([excess[status] for status in statuses]), action)
     judgements = tuple(
         replace(j, status=status) for j, status in zip(verdict.judgements, statuses, strict=True)
     )
@@ -366,6 +416,6 @@ def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeyp
 def test_says_which_shifts_were_not_judged(width, note):
     candidates = propose(torch.rand(64, 1, 2, width), periodic=("W",))
     evidence = test_judge.evidence([2.0] * (len(candidates) - 1))
-    verdict = decide(evidence, candidates.action(), candidates.residuals)
+    verdict = decide(evidence, candidates.action())
     found = caveats(verdict, candidates, ("a", "b", "c", "d"), ("W",))
     assert [text.partition(" (")[0] for text in found if "shifts along" in text] == note

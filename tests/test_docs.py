@@ -9,8 +9,9 @@ import pytest
 import torch
 from jsonargparse import capture_parser
 
+import test_judge
 from symshare import cli
-from symshare.judge import Evidence, thresholds
+from symshare.judge import thresholds
 from symshare.propose import Candidates, propose
 from symshare.train.loop import COLUMNS
 
@@ -56,20 +57,8 @@ def candidates():
 
 @pytest.fixture(scope="module")
 def question(candidates):
-    generator = torch.Generator().manual_seed(0)
-    loss = 0.1 * torch.rand(200, generator=generator)
     count = len(candidates) - 1
-    return Evidence(
-        labels=torch.arange(200) % 2,
-        loss=loss,
-        prediction=torch.arange(200) % 2,
-        moved_loss=loss + torch.rand(count, 200, generator=generator),
-        moved_prediction=torch.zeros(count, 200, dtype=torch.int64),
-        image_change=torch.full((count,), 0.5),
-        random_loss=(loss + 3).expand(3, -1),
-        chance_loss=torch.full((200,), 0.7),
-        classes=2,
-    )
+    return test_judge.evidence([0.0] * count)
 
 
 def test_the_version_has_a_heading_in_the_changelog():

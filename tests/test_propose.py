@@ -12,7 +12,8 @@ import torch
 
 from symshare import groups
 from symshare.propose import Candidates, Moments, automorphisms, estimate, propose, residual
-from symshare.propose.proposing import _recognise
+from symshare.propose.candidates import CAP
+from symshare.propose.proposing import _grow, _recognise
 
 D4 = ("id", "rot90", "rot180", "rot270", "flipW", "transpose", "flipH", "antitranspose")
 C4 = {"id", "rot90", "rot180", "rot270"}
@@ -88,6 +89,7 @@ class TestShape:
             pytest.param((6, 5), ("W",), 20, "D10", id="cylinder"),
             pytest.param((2, 5), ("H", "W"), 20, None, id="torus"),
             pytest.param((1, 60), ("W",), 40, "D20", id="long ring, every third shift"),
+            pytest.param((1, 60), ("H", "W"), 40, "D20", id="an axis of length 1 has no shifts"),
             pytest.param((8, 8), ("W",), 32, None, id="square cylinder"),
             pytest.param((8, 8), ("H", "W"), 32, None, id="square torus, every fourth shift"),
         ],
@@ -102,6 +104,24 @@ class TestShape:
         assert action.is_group
         if name is not None:
             assert action.name == name
+
+    @pytest.mark.parametrize(
+        ("shape", "periodic", "capped"),
+        [
+            ((1, 24), ("W",), False),
+            ((1, 25), ("W",), True),
+            ((8, 8), ("W",), False),
+            ((8, 8), ("H", "W"), True),
+            ((7, 9), ("H", "W"), True),
+            ((6, 6), (), False),
+        ],
+        ids=str,
+    )
+    def test_shifts_that_are_left_out_are_told(
+        self, shape: tuple[int, int], periodic: tuple[str, ...], capped: bool
+    ) -> None:
+        candidates = propose(tensor(templates_drawn(1, shape)), periodic=periodic)
+        assert candidates.capped == capped
 
     def test_shifts_are_those_of_the_ring(self) -> None:
         candidates = propose(tensor(templates_drawn(0, (1, 7))), periodic=("W",))
@@ -381,6 +401,107 @@ class TestUser:
         swap = [1, 0, *range(2, 25)]
         extra = groups.from_permutations([swap], (5, 5), ["rot90"])
         assert propose(tensor(templates_drawn(0, (5, 5))), extra=extra).names[-1] == "user_rot90"
+
+
+def rows_in_any_order(seed: int, count: int) -> np.ndarray:
+    """Templates whose five rows are shuffled: the group is S5, of 120 elements."""
+    generator, fixed = np.random.default_rng(seed), np.random.default_rng(4)
+    templates = fixed.normal(size=(4, 5, 5))[generator.integers(0, 4, count)]
+    order = np.argsort(generator.random((count, 5)), 1)
+    images = np.take_along_axis(templates, order[:, :, None], 1)
+    return images + 0.5 * generator.normal(size=images.shape)
+
+
+def pairs_swapped(seed: int, count: int, pairs: int) -> np.ndarray:
+    """Pairs of pixels, all of one variance, swapped each by its own coin: Z2^pairs."""
+    generator, fixed = np.random.default_rng(seed), np.random.default_rng(4)
+    templates = fixed.normal(size=(8, pairs, 2))
+    templates /= templates.std((0, 2), keepdims=True)
+    images = templates[generator.integers(8, size=count)]
+    swapped = generator.random((count, pairs, 1)) < 0.5
+    images = np.where(swapped, images[..., ::-1], images)
+    return (images + 0.3 * generator.normal(size=images.shape)).reshape(count, 1, -1)
+
+
+def moved(images: np.ndarray, permutation: tuple[int, ...]) -> float:
+    """Share of the variance at the pixels that a permutation moves."""
+    variance = images.reshape(len(images), -1).var(0)
+    elsewhere = np.array(permutation) != np.arange(len(permutation))
+    return float(variance[elsewhere].sum() / variance.sum())
+
+
+def dim_pixels_that_cycle(seed: int) -> np.ndarray:
+    """Upright templates; three pixels are noise of one law, with a twentieth of the variance."""
+    images = templates_drawn(seed, (4, 4), count=400)
+    images += np.random.default_rng(seed).normal(size=images.shape)
+    noise = np.random.default_rng(50 + seed).normal(size=(len(images), 3))
+    images.reshape(len(images), 16)[:, [1, 6, 11]] = 0.6 * images.std(0).mean() * noise
+    return images
+
+
+class TestCaps:
+    """Groups of more than 48 elements are found in part, and it is said."""
+
+    @pytest.mark.parametrize(("seed", "count"), [(0, 6000), (1, 6000)])
+    def test_rows_in_any_order(self, seed: int, count: int) -> None:
+        images = rows_in_any_order(seed, count)
+        candidates = propose(tensor(images))
+        assert candidates.capped
+        assert len(candidates.elements) <= CAP
+
+    @pytest.mark.parametrize("periodic", [(), ("H", "W")], ids=["undeclared", "declared"])
+    def test_torus(self, periodic: tuple[str, ...]) -> None:
+        images = rolled(templates_drawn(0, (6, 6)), 0)
+        candidates = propose(tensor(images), periodic=periodic)
+        assert candidates.capped
+        assert len(candidates.elements) <= CAP
+
+    @pytest.mark.parametrize(("pairs", "capped"), [(4, False), (5, False), (6, True)])
+    @pytest.mark.parametrize("seed", range(2))
+    def test_pairs_that_are_swapped(self, seed: int, pairs: int, capped: bool) -> None:
+        candidates = propose(tensor(pairs_swapped(seed, 4000, pairs)))
+        found = [element for element in candidates.elements if element.source == "statistics"]
+        assert candidates.capped == capped
+        if not capped:
+            assert len(found) == 2**pairs - 1
+            assert candidates.action([element.name for element in found]).is_group
+
+
+class TestWhatMovesLittle:
+    """No element of the statistics moves less than a tenth of the variance."""
+
+    @pytest.mark.parametrize(
+        "images",
+        [
+            pytest.param(np.random.default_rng(0).normal(size=(300, 1, 6)), id="noise"),
+            pytest.param(pairs_swapped(0, 2000, 5), id="pairs"),
+            pytest.param(rolled(templates_drawn(0, (1, 12)), 0), id="ring"),
+            pytest.param(turned(dim_pixels_that_cycle(0), 0, 2), id="half turns"),
+        ],
+    )
+    def test_moved_share(self, images: np.ndarray) -> None:
+        for element in propose(tensor(images)).elements:
+            assert element.source != "statistics" or moved(images, element.permutation) >= 0.099
+
+    def test_powers_that_move_little_drop_their_element(self) -> None:
+        """Squared, a swap of two pixels that also cycles three dim ones cycles these alone."""
+        images = np.random.default_rng(0).normal(size=(2000, 1, 8))
+        moments = estimate(images * np.sqrt([2, 3, 3, 4, 6, 0.35, 0.35, 0.35]))
+        swap, both = (0, 2, 1, 3, 4, 5, 6, 7), (0, 2, 1, 3, 4, 6, 7, 5)
+        identity = tuple(range(8))
+        assert residual(moments, np.array(both)) <= 1
+        assert _grow({identity}, [both], moments, 1.0) == ({identity}, 1, False)
+        assert _grow({identity}, [swap], moments, 1.0) == ({identity, swap}, 0, False)
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_three_dim_pixels_that_cycle_are_no_group(self, seed: int) -> None:
+        images = dim_pixels_that_cycle(seed)
+        cycle = np.arange(16)
+        cycle[[1, 6, 11]] = cycle[[6, 11, 1]]
+        assert 0.02 < moved(images, tuple(cycle)) < 0.1
+        assert residual(estimate(images.reshape(-1, 1, 16)), cycle) <= 1, "it is admitted"
+        for element in propose(tensor(images)).elements:
+            assert element.source != "statistics" or moved(images, element.permutation) >= 0.099
 
 
 @pytest.fixture(scope="module")

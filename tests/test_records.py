@@ -109,8 +109,8 @@ def test_nesting_without_end_is_damage(tmp_path):
 
 def test_a_newer_schema_is_refused_by_its_number(files, tmp_path):
     path = tmp_path / "verdict.json"
-    path.write_text(files["verdict"].read_text().replace('"schema": 1', '"schema": 2'))
-    with pytest.raises(ValueError, match=r"expected schema 1 in .*, got 2; read it with the vers"):
+    path.write_text(files["verdict"].read_text().replace('"schema": 2', '"schema": 3'))
+    with pytest.raises(ValueError, match=r"expected schema 2 in .*, got 3; read it with the vers"):
         VerdictRecord.read(path)
 
 

@@ -91,10 +91,11 @@ def test_a_failure_leaves_the_old_page(tmp_path: Path, monkeypatch: pytest.Monke
     ("text", "error", "match"),
     [
         pytest.param(None, FileNotFoundError, "run `symshare discover", id="missing"),
-        pytest.param('{"schema": 1, ', ValueError, "is damaged; delete it", id="truncated"),
-        pytest.param('{"schema": 2}', ValueError, "expected schema 1 .* got 2", id="newer"),
+        pytest.param('{"schema": 2, ', ValueError, "is damaged; delete it", id="truncated"),
+        pytest.param('{"schema": 3}', ValueError, "expected schema 2 .* got 3", id="newer"),
+        pytest.param('{"schema": 1}', ValueError, "expected schema 2 .* got 1", id="older"),
         pytest.param("[]", ValueError, "is damaged; delete it", id="no object"),
-        pytest.param('{"schema": 1}', ValueError, "VerdictRecord has no symshare", id="empty"),
+        pytest.param('{"schema": 2}', ValueError, "VerdictRecord has no symshare", id="empty"),
     ],
 )
 def test_unreadable_verdict(
@@ -216,6 +217,30 @@ def test_loss_axis_is_monotone_and_its_ticks_do_not_collide(values: list[float])
     assert all(later - earlier >= 11 for earlier, later in itertools.pairwise(at))
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([0.01, 0.95], id="usual"),
+        pytest.param([], id="nothing measured"),
+        pytest.param([-0.7, 1.4], id="few images"),
+    ],
+)
+def test_scale_of_changes_is_even_and_reaches_every_value(values: list[float]) -> None:
+    scale = charts.change_scale(values, 0.05, 0.1)
+    at = scale.axis.at
+    assert scale.axis.low <= min([-0.1, *values])
+    assert scale.axis.high >= max([1.0, *values])
+    assert at(0.5) - at(0.25) == pytest.approx(at(0.75) - at(0.5), abs=0.02)
+    assert (scale.bound_at, scale.looser_at) == (at(0.05), at(0.1))
+    positions = [position for position, _ in scale.axis.ticks]
+    assert all(later - earlier >= 11 for earlier, later in itertools.pairwise(positions))
+
+
+def test_a_bound_that_lies_outside_is_not_drawn() -> None:
+    assert charts.loss_scale([], 0.0, 0.0).looser_at is None
+    assert charts.change_scale([0.3], 0.05, 1.2).looser_at is None
+
+
 def test_curves_fall_back_to_epochs() -> None:
     rows = [{"epoch": str(e), "step": "", "val_accuracy": str(0.5 + e / 10)} for e in range(4)]
     rows.insert(2, {"epoch": "1", "step": "", "val_accuracy": ""})
@@ -285,6 +310,53 @@ def test_says_that_a_network_cannot_be_built(verdict: VerdictRecord) -> None:
     short, long = sentences.help_answer(alone)
     assert (short, "takes up where it stopped" in long) == ("Not measured", False)
     assert sentences.missing_accuracy(alone, "found") == "no such network exists here"
+
+
+@pytest.mark.parametrize(
+    ("kind", "label"),
+    [
+        pytest.param("group", "G-CNN with the elements that were found", id="group"),
+        pytest.param("approximate", "G-CNN with the approximate group", id="approximate"),
+        pytest.param("partial", "G-CNN with the clearest partial element", id="partial"),
+    ],
+)
+def test_only_what_was_found_is_called_found(
+    reports: dict[str, tuple[Path, dict[str, Any]]], kind: str, label: str
+) -> None:
+    page = reports[kind][0].read_text(encoding="utf-8")
+    assert label in page
+    assert ("</span><b>Found</b>" in page) == (kind == "group")
+
+
+def test_says_what_may_be_larger_than_what_was_shown(
+    reports: dict[str, tuple[Path, dict[str, Any]]],
+) -> None:
+    texts = {
+        kind: re.sub(r"<[^>]*>", " ", path.read_text(encoding="utf-8"))
+        for kind, (path, _) in reports.items()
+    }
+    words = {kind: " ".join(text.split()) for kind, text in texts.items()}
+    assert "symmetry group C4 found" in words["group"]
+    assert "symmetry group contains Z36 found" in words["many"]
+    assert "symmetry group C2, approximately not excluded C2xC2" in words["approximate"]
+    assert "not excluded C4" in words["too few"]
+    assert "independent samples 203" in words["too few"]
+    assert "independent samples" not in words["group"]
+
+
+def test_names_the_classes_that_break_and_those_left_open(verdict: VerdictRecord) -> None:
+    some, letters = tuple(range(9)), "abcdefghijklmnop"
+    assert sentences.broken_classes(some, letters) == "a, b, c, d, e, f, g, h, i"
+    assert sentences.broken_classes(range(14), letters).endswith(", k, l and 2 more")
+    assert sentences.broken_classes((), letters) == ""
+    assert sentences.open_classes(some, letters) == "9 of 16"
+    assert sentences.open_classes(some[:8], letters) == "a, b, c, d, e, f, g, h"
+    assert "each of the 10 classes" in sentences.told_apart(verdict)
+    blind = replace(verdict, power=replace(verdict.power, told_apart=(0, *range(2, 9))))
+    assert "tells 8 of 10 classes" in sentences.told_apart(blind)
+    assert "other class: 1, 9." in sentences.told_apart(blind)
+    blind = replace(verdict, power=replace(verdict.power, told_apart=()))
+    assert "tells none of the 10 classes" in sentences.told_apart(blind)
 
 
 @pytest.mark.parametrize("side", [3, 5, 7])
@@ -422,6 +494,47 @@ def test_in_a_browser(
     assert trouble == []
 
 
+# What acts on images and kernels is drawn; names and statuses are no JSON.
+NOT_ON_CARDS = {
+    *("name", "status", "source"),
+    *("permutation", "shape", "kernel_permutation", "kernel_shape"),
+}
+ON_BODY = (
+    *("group", "possible", "capped", "delta", "delta_approximate", "change"),
+    *("change_approximate", "samples", "independent", "copies", "looks"),
+)
+
+
+def _key(attribute: str) -> str:
+    """The field whose name a browser made into that of a data attribute."""
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", attribute)
+
+
+def _check_power(page: Any, power: dict[str, Any]) -> None:
+    """Every number of the power gate is the verdict's."""
+    shown = page.eval_on_selector(".power", "element => ({...element.dataset})")
+    assert {_key(name): json.loads(text) for name, text in shown.items()} == {
+        name: value
+        for name, value in power.items()
+        if name not in ("reasons", "random_permutations")
+    }
+    rows = page.eval_on_selector_all(".random", "rows => rows.map(row => ({...row.dataset}))")
+    assert [{_key(name): json.loads(text) for name, text in row.items()} for row in rows] == power[
+        "random_permutations"
+    ]
+    for place, mean, bounds in (
+        ("#random-losses", "excess_loss", "interval"),
+        ("#random-changes", "change", "change_interval"),
+    ):
+        assert page.inner_text(place) == " · ".join(
+            f"{sentences.decimals(r[mean])} {sentences.interval((r[bounds][0], r[bounds][1]))}"
+            for r in power["random_permutations"]
+        )
+    half = " and ".join(sentences.decimals(change) for change in power["half_permutations"])
+    assert page.inner_text("#half-changes") == half
+    assert f"of {sentences.decimals(power['label_entropy'])}" in page.inner_text(".power")
+
+
 def _check_numbers(page: Any, verdict: dict[str, Any]) -> None:
     """Every number of the page, as data and as text, is the verdict's."""
     assert page.inner_text("h1") == verdict["sentence"]
@@ -431,8 +544,12 @@ def _check_numbers(page: Any, verdict: dict[str, Any]) -> None:
         ".card",
         """cards => cards.map(card => ({
             ...card.dataset,
-            excess: card.querySelector('.excess').innerText,
-            bounds: card.querySelector('.bounds').innerText,
+            texts: Object.fromEntries(['loss', 'change'].map(test => [test, {
+                mean: card.querySelector(`.${test} .mean`).innerText,
+                bounds: card.querySelector(`.${test} .bounds`).innerText,
+            }])),
+            broken: card.querySelector('.broken-classes')?.innerText ?? '',
+            open: card.querySelector('.open-classes')?.innerText ?? '',
         }))""",
     )
     by_name = {card["element"]: card for card in shown}
@@ -440,26 +557,27 @@ def _check_numbers(page: Any, verdict: dict[str, Any]) -> None:
     for entry in verdict["elements"]:
         card = by_name[entry["name"]]
         assert card["status"] == entry["status"]
-        for field, attribute in (
-            ("excess_loss", "excessLoss"),
-            ("interval", "interval"),
-            ("kept_share", "keptShare"),
-            ("kept_share_by_class", "keptShareByClass"),
-            ("kept_share_min", "keptShareMin"),
-            ("measure", "measure"),
+        data = {_key(name): value for name, value in card.items()}
+        for field in entry.keys() - NOT_ON_CARDS:
+            assert json.loads(data[field]) == entry[field]
+        for test, mean, bounds in (
+            ("loss", "excess_loss", "interval"),
+            ("change", "change", "change_interval"),
         ):
-            assert json.loads(card[attribute]) == entry[field]
-        assert card["excess"] == sentences.nats(entry["excess_loss"])
-        assert card["bounds"] == sentences.interval(tuple(entry["interval"]))
-    power = page.eval_on_selector(".power", "element => ({...element.dataset})")
-    for field, text in power.items():
-        name = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
-        assert json.loads(text) == verdict["power"][name]
-    randoms = page.eval_on_selector_all(".random", "rows => rows.map(row => ({...row.dataset}))")
-    assert [
-        {"excess_loss": json.loads(r["excessLoss"]), "interval": json.loads(r["interval"])}
-        for r in randoms
-    ] == verdict["power"]["random_permutations"]
+            assert card["texts"][test] == {
+                "mean": sentences.decimals(entry[mean]),
+                "bounds": sentences.interval((entry[bounds][0], entry[bounds][1])),
+            }
+        classes = tuple(verdict["classes"])
+        broken, left_open = tuple(entry["classes_broken"]), tuple(entry["classes_open"])
+        assert card["broken"] == sentences.broken_classes(broken, classes)
+        assert card["open"] == sentences.open_classes(left_open, classes)
+    shared = page.eval_on_selector("body", "element => ({...element.dataset})")
+    assert shared.pop("verdict") == verdict["verdict"]
+    assert {_key(name): json.loads(text) for name, text in shared.items()} == {
+        name: verdict[name] for name in ON_BODY
+    }
+    _check_power(page, verdict["power"])
     rows = page.eval_on_selector_all(
         "tr[data-model]",
         "rows => rows.map(row => ({...row.dataset, text: row.querySelector('.mean')?.innerText}))",

@@ -18,8 +18,8 @@ from symshare.records import ResultRecord
 from symshare.representations import Gated, Sinkhorn
 from symshare.settings import NetworkConfig
 from symshare.train import loop
-from symshare.train.loop import Standardise, batches, optimizer_of, train
-from symshare.train.objective import Penalty
+from symshare.train.loop import Early, Standardise, batches, optimizer_of, train
+from symshare.train.objective import Classify, Penalty
 from symshare.train.runs import fit
 from symshare.train.settings import DataConfig, FitConfig, Hardware, OptimConfig
 
@@ -122,6 +122,151 @@ def test_the_losses_are_those_of_a_plain_loop(kind, optim):
     found = [(row["train_loss"], row["val_loss"]) for row in trained.rows]
     torch.testing.assert_close(torch.tensor(found), torch.tensor(rows), **exact)
     torch.testing.assert_close(trained.logits(splits.test.images), logits, **exact)
+
+
+def noise(count, seed):
+    """Images and labels that have nothing to do with one another."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, 2, (count,), generator=generator)
+    return LabelledImages(torch.randn(count, 1, 4, 4, generator=generator), labels, ("a", "b"))
+
+
+def linear(classes=2, norm=True):
+    torch.manual_seed(0)
+    layers = [torch.nn.Flatten(), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, classes)]
+    return torch.nn.Sequential(*(layers if norm else layers[::2]))
+
+
+class Recorded(Classify):
+    """The labels of images, and what was asked for."""
+
+    def __init__(self):
+        self.prepared, self.losses = [], []
+
+    def prepare(self, images, labels, generator):
+        draws = torch.rand(len(labels), generator=generator)
+        self.prepared.append((images.clone(), labels.clone(), draws))
+        return images, labels, draws
+
+    def loss(self, model, *prepared):
+        images, labels, draws = prepared
+        self.losses.append((images.clone(), labels.clone(), draws))
+        return super().loss(model, images, labels)
+
+
+def test_an_ordinary_training_is_that_of_the_task_to_classify():
+    splits, law = load("digits", limit=200), transform("quarter")
+    settings, trained = config("gated"), []
+    for task in (None, Classify()):
+        torch.manual_seed(0)
+        network = build_network(settings.model, (1, 8, 8), 10)
+        trained.append(
+            train(network, splits.train, law, TINY, 3, validation=splits.validation, task=task)
+        )
+    assert trained[0].rows == trained[1].rows
+    images = splits.test.images
+    assert torch.equal(trained[0].logits(images), trained[1].logits(images))
+
+
+def test_a_task_sees_every_image_as_it_was_moved():
+    data, held_out, task = noise(48, 0), noise(30, 1), Recorded()
+    optim = OptimConfig(steps=12, evaluations=2, batch_size=16)
+    law = transform("quarter")
+    train(linear(), data, law, optim, 5, validation=held_out, task=task)
+    # First the validation part, once; then every batch.
+    (shown, labels, _), *steps = task.prepared
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(5))
+    expected = freeze(held_out.subset(order), law, 5)
+    assert torch.equal(shown, expected.images)
+    assert torch.equal(labels, expected.labels)
+    assert len(steps) == 12
+    for epoch in range(2):
+        seen = torch.cat([images for images, _, _ in steps[6 * epoch : 6 * epoch + 6]])
+        # Values of an image are the same ones, wherever they are moved to.
+        known = seen.flatten(1).sort()[0][:, None] == data.images.flatten(1).sort()[0]
+        assert known.all(-1).sum(0).tolist() == [2] * 48
+    # What is prepared reaches the loss in rows that belong together, in training and evaluation.
+    asked = iter(task.losses)
+    for batch in (*steps[:6], task.prepared[0], *steps[6:], task.prepared[0]):
+        assert all(map(torch.equal, batch, next(asked)))
+    assert next(asked, None) is None
+
+
+def test_the_mean_of_weights_is_that_of_a_plain_loop():
+    data, held_out, law = noise(64, 0), noise(40, 1), transform("none")
+    optim = OptimConfig(steps=90, evaluations=3, batch_size=16, schedule="constant")
+    early = Early(decay=0.8, patience=3)
+    trained = train(linear(), data, law, optim, 2, validation=held_out, early=early)
+
+    network, mean, losses, updates = linear(), {}, [], 0
+    standardise, optimizer = Standardise(data.images), optimizer_of(network, optim)[0]
+    held_out = freeze(held_out, law, 2)
+    for epoch in range(3):
+        for images, labels in batches(data, 16, 30, stream("batches", 2, epoch)):
+            logits = network.train()(standardise(images))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(logits, labels).backward()
+            optimizer.step()
+            decay = min(0.8, (updates + 1) / (updates + 10)) if updates else 0.0
+            for name, weight in network.named_parameters():
+                old = mean.get(name, torch.zeros_like(weight))
+                mean[name] = decay * old + (1 - decay) * weight.detach()
+            updates += 1
+        other = linear()
+        # Running means of a norm are means already, and are those of the last step.
+        other.load_state_dict(network.state_dict() | mean)
+        with torch.no_grad():
+            logits = other.eval()(standardise(held_out.images))
+        losses.append(torch.nn.functional.cross_entropy(logits, held_out.labels).item())
+    assert [row["val_loss"] for row in trained.rows] == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.parametrize("norm", [True, False], ids=["batch norm", "no buffers"])
+def test_an_early_stop_returns_the_weights_of_the_smallest_validation_loss(norm):
+    data, held_out, law = noise(40, 0), noise(200, 1), transform("none")
+    optim = OptimConfig(steps=400, evaluations=40, batch_size=20, lr=0.05, schedule="constant")
+    seen = []
+    trained = train(
+        linear(norm=norm), data, law, optim, 0, validation=held_out, early=Early(0.9, 3),
+        progress=lambda *at: seen.append(at),
+    )  # fmt: skip
+    losses = [row["val_loss"] for row in trained.rows]
+    best = losses.index(min(losses))
+    assert len(losses) == best + 1 + 3 < 40, "noise cannot be learned for long"
+    assert all(loss >= losses[best] for loss in losses[best:])
+    loss = torch.nn.functional.cross_entropy(trained.logits(held_out.images), held_out.labels)
+    assert loss.item() == pytest.approx(losses[best], rel=1e-5)
+    assert trained.test(held_out, law)["test_loss"] == pytest.approx(losses[best], rel=1e-5)
+    steps = 10 * len(losses)
+    assert seen == [*((step, 400) for step in range(1, steps + 1)), (400, 400)]
+
+
+def test_without_a_reason_to_stop_all_steps_are_done():
+    splits = load("digits", limit=300)
+    network = build_network(NetworkConfig(width=8), (1, 8, 8), 10)
+    optim, seen = OptimConfig(steps=40, evaluations=4, schedule="constant"), []
+    trained = train(
+        network, splits.train, transform("none"), optim, 0, validation=splits.validation,
+        early=Early(), progress=lambda *at: seen.append(at),
+    )  # fmt: skip
+    losses = [row["val_loss"] for row in trained.rows]
+    assert losses == sorted(losses, reverse=True)
+    assert len(losses) == 4
+    assert seen == [(step, 40) for step in range(1, 41)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"out": "run"}, {"validation": noise(8, 1), "out": "run"}],
+    ids=["no validation", "nor a folder left away", "a folder"],
+)
+def test_refuses_an_early_stop_that_cannot_be(tmp_path, options, no_training):
+    if "out" in options:
+        options = {**options, "out": tmp_path / "run"}
+    message = "train: an early stop needs a validation part, and keeps no checkpoint; give valid"
+    with pytest.raises(ValueError, match=message):
+        train(linear(), noise(32, 0), transform("none"), TINY, 0, early=Early(), **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_steps_are_rounded_up_to_whole_evaluations(tmp_path):

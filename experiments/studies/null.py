@@ -68,7 +68,7 @@ def null_row(kind: str, seed: int) -> dict:
         candidates, _ = propose_candidates(Path(folder), config, pool, as_it_is, None)
         action = candidates.action()
         evidence, seconds = gather_evidence(Path(folder), config, pool, as_it_is, action)
-    verdict = decide(evidence, action, candidates.residuals)
+    verdict = decide(evidence, action)
     passing = ("symmetric", "approximate")
     return {
         "kind": kind,

@@ -78,7 +78,7 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
         candidates, proposing = propose_candidates(Path(folder), config, pool, chosen, None)
         action = candidates.action()
         evidence, judging = gather_evidence(Path(folder), config, pool, chosen, action)
-    verdict = decide(evidence, action, candidates.residuals)
+    verdict = decide(evidence, action)
     words, group, found = TRUTHS[name]
     right = verdict.word in words and verdict.group == group and set(verdict.found) == found
     if name == "rotate:180":
@@ -99,8 +99,8 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
         "excess_loss": {j.name: round(j.excess_loss, 4) for j in verdict.judgements},
         "upper": {j.name: round(j.interval[1], 4) for j in verdict.judgements},
         "lower": {j.name: round(j.interval[0], 4) for j in verdict.judgements},
-        "image_change": {j.name: round(j.image_change, 4) for j in verdict.judgements},
-        "residual": {j.name: j.residual for j in verdict.judgements},
+        "change": {j.name: round(j.change, 4) for j in verdict.judgements},
+        "change_upper": {j.name: round(j.change_interval[1], 4) for j in verdict.judgements},
         "kept_share_min": {j.name: round(j.kept_share_min, 3) for j in verdict.judgements},
     }
 

@@ -130,6 +130,7 @@ def discover_command(
     seed: int = 0,
     out: str | None = None,
     periodic: tuple[Literal["H", "W"], ...] = (),
+    groups: str | None = None,
     data: Storage = Storage(),
     devices: int = 1,
     nodes: int = 1,
@@ -146,13 +147,15 @@ def discover_command(
         seed: of everything random but the test part.
         out: folder for all files; by default one below runs/, named after the call.
         periodic: axes along which images wrap around, as in W or H,W.
+        groups: array of the .npz file that says which images depend on one another, such as the
+            patient of each; by default `groups`, where the file has one.
         data: where the source lies.
         devices: processes that train together on this machine, each with its own device.
         nodes: machines.
         precision: of networks in training: 32-true, bf16-mixed or 64-true.
         accelerator: auto, cpu, cuda or mps.
     """
-    config = DiscoveryConfig(source, transform, budget, seed, periodic, data)
+    config = DiscoveryConfig(source, transform, budget, seed, periodic, groups, data)
     check_source(source, data.root)
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator, StepBar

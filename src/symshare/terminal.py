@@ -87,7 +87,9 @@ class Narrator(Observer):
     def proposed(self, sources: Mapping[str, int]) -> None:
         counts = ", ".join(f"{n} from the {source}" for source, n in sources.items())
         self.console.print(f"propose   {sum(sources.values())} candidates: {counts}")
-        self.console.print("judge     training two networks on halves of the data ...")
+        self.console.print(
+            "judge     training networks on parts of the data, asking them about the rest ..."
+        )
 
     def judged(self, record: VerdictRecord) -> None:
         power = record.power
@@ -95,18 +97,25 @@ class Narrator(Observer):
         self.console.print(
             f"power     {state}: accuracy {power.accuracy:.1%} (chance "
             f"{power.chance_accuracy:.1%}) on {record.samples} held-out images"
+            + (f" in {record.independent} groups" if record.independent < record.samples else "")
         )
-        table = Table("element", "excess loss", "interval", "status", "kept, worst class")
+        table = Table("element", "excess loss", "change of images", "status", "kept, worst class")
         shown = sorted(record.elements, key=lambda e: e.excess_loss)[:_SHOWN]
         for e in (e for e in record.elements if e in shown):
-            interval = rf"\[{e.interval[0]:.3f}, {e.interval[1]:.3f}]"
+            loss, change = (
+                _with_bounds(e.excess_loss, e.interval),
+                _with_bounds(e.change, e.change_interval),
+            )
             status = f"[{_COLOURS[e.status]}]{e.status}[/]"
             worst = f"{e.kept_share_min:.0%}"
-            table.add_row(escape(e.name), f"{e.excess_loss:.3f}", interval, status, worst)
+            table.add_row(escape(e.name), loss, change, status, worst)
         self.console.print(table)
         left = len(record.elements) - len(shown)
         more = f"; {left} more candidates in the report" if left else ""
-        meaning = f"symmetric means below delta = {record.delta:.3f} nats{more}"
+        meaning = (
+            f"symmetric means a loss below delta = {record.delta:.3f} nats and a change below "
+            f"{record.change:.3f}, both shown{more}"
+        )
         self.console.print(meaning, style="dim")
         self.console.print(f"[bold]verdict   {record.verdict}[/] {record.group or ''}".rstrip())
         self.console.print(f"[bold]found     {', '.join(record.found) or '-'}[/]")
@@ -134,6 +143,12 @@ class Narrator(Observer):
         for caveat in record.caveats:
             self.console.print(f"- {caveat}", style="dim", markup=False)
         self.console.print(f"report    {report}", markup=False, soft_wrap=True)
+
+
+def _with_bounds(mean: float, bounds: tuple[float, float]) -> str:
+    """A number with its interval, as rich prints it; never a negative zero."""
+    shown = [f"{round(value, 3) + 0.0:.3f}" for value in (mean, *bounds)]
+    return rf"{shown[0]} \[{shown[1]}, {shown[2]}]"
 
 
 def print_result(result: ResultRecord) -> None:

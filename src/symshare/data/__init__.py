@@ -1,8 +1,9 @@
 """Labelled images in three stratified parts, and the seeded transformations put on them."""
 
+from symshare.data.copies import near_copies
 from symshare.data.images import LabelledImages
 from symshare.data.sources import load
-from symshare.data.splits import Splits, halves, sample, split
+from symshare.data.splits import Splits, divide, joined, sample, split
 from symshare.data.transforms import TEST_SEED, Transform, freeze, rotate, scale, stream, transform
 
 __all__ = [
@@ -10,9 +11,11 @@ __all__ = [
     "LabelledImages",
     "Splits",
     "Transform",
+    "divide",
     "freeze",
-    "halves",
+    "joined",
     "load",
+    "near_copies",
     "rotate",
     "sample",
     "scale",

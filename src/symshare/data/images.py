@@ -32,10 +32,13 @@ class LabelledImages:
         images: Raw floating-point values, finite; N images of C channels.
         labels: Index into `classes` of each image, in [0, len(classes)).
         classes: Names of the classes, at least two.
+        groups: Number of the group of each image, such as a patient, a film or a device, whose
+            images depend on one another; None where images are independent.
 
     Raises:
-        ValueError: If the images do not have 4 axes or are not finite floats, or if the labels
-            are not integers, are not as many as the images, or name no class.
+        ValueError: If the images do not have 4 axes or are not finite floats, if the labels
+            are not integers, are not as many as the images, or name no class, or if the groups
+            are not one integer for each image.
 
     Example:
         >>> data = LabelledImages(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 0]), ("a", "b"))
@@ -46,6 +49,7 @@ class LabelledImages:
     images: Float[Tensor, "N C H W"]
     labels: Int[Tensor, " N"]
     classes: tuple[str, ...]
+    groups: Int[Tensor, " N"] | None = None
 
     def __post_init__(self) -> None:
         _check_images(self.images)
@@ -70,6 +74,15 @@ class LabelledImages:
                 f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
                 f"{int(bad[0])}; number the classes 0, 1, 2, ..."
             )
+        if (groups := self.groups) is not None and list(groups.shape) != [images]:
+            raise ValueError(
+                f"groups: expected one for each of {images} images, got {list(groups.shape)}; "
+                "give the group of every image, in their order"
+            )
+        if groups is not None and not _is_integer(groups):
+            raise ValueError(
+                f"groups: expected integers, got {groups.dtype}; number the groups 0, 1, 2, ..."
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -81,6 +94,7 @@ class LabelledImages:
         labels: Any,
         classes: Iterable[object] | None = None,
         layout: str | None = None,
+        groups: Any = None,
     ) -> LabelledImages:
         """Read arrays or tensors: uint8 images are divided by 255, floats are kept.
 
@@ -92,6 +106,8 @@ class LabelledImages:
                 and four are "NCHW" if the shape speaks more for that than for "NHWC" by the
                 number of these signs: grey or colour channels (1, 3 or 4); fewer channels than
                 pixels along either side; a square image. Other shapes are refused.
+            groups: Array-like [N] of numbers or text: images that depend on one another, as those
+                of one patient, share a value.
 
         Returns:
             The data, with float32 images and int64 labels.
@@ -116,7 +132,7 @@ class LabelledImages:
         elif pixels.is_floating_point() or pixels.dtype == torch.bool:
             pixels = pixels.to(torch.float32)
         names = _number(index) if classes is None else tuple(map(_text, classes))
-        data = cls(pixels, index, names)
+        data = cls(pixels, index, names, None if groups is None else _numbered(groups))
         present = data.labels.unique().tolist()
         if len(present) < 2:
             only = f"only class {names[present[0]]!r}" if present else "no image"
@@ -129,7 +145,8 @@ class LabelledImages:
     def subset(self, indices: Int[Tensor, " M"] | Sequence[int]) -> LabelledImages:
         """Return the images at these positions, in that order."""
         where = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
-        return LabelledImages(self.images[where], self.labels[where], self.classes)
+        groups = None if self.groups is None else self.groups[where]
+        return LabelledImages(self.images[where], self.labels[where], self.classes, groups)
 
     def joined(self, other: LabelledImages) -> LabelledImages:
         """Return these images and then those of another part of the same data.
@@ -140,11 +157,17 @@ class LabelledImages:
             tensor([0, 0, 1, 0])
         """
         images = torch.cat([self.images, other.images])
-        return LabelledImages(images, torch.cat([self.labels, other.labels]), self.classes)
+        labels = torch.cat([self.labels, other.labels])
+        groups = None
+        if self.groups is not None and other.groups is not None:
+            groups = torch.cat([self.groups, other.groups])
+        return LabelledImages(images, labels, self.classes, groups)
 
     def to(self, device: torch.device | str) -> LabelledImages:
         """Return the same data with both tensors on `device`."""
-        return LabelledImages(self.images.to(device), self.labels.to(device), self.classes)
+        groups = None if self.groups is None else self.groups.to(device)
+        images, labels = self.images.to(device), self.labels.to(device)
+        return LabelledImages(images, labels, self.classes, groups)
 
 
 def _tensor(values: Any, what: str) -> Tensor:
@@ -201,6 +224,35 @@ def _signs(channels: int, height: int, width: int) -> int:
     """How many signs there are that an image has these axes."""
     square = height == width not in (1, channels)
     return (channels in (1, 3, 4)) + (channels < min(height, width)) + square
+
+
+def _numbered(groups: Any) -> Tensor:
+    """Groups of any name as numbers from 0."""
+    try:
+        values = np.asarray(groups.detach().cpu() if isinstance(groups, Tensor) else groups)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            "groups: expected one number or text for each image, got a ragged sequence or another "
+            "type of numbers; give the group of every image, in their order"
+        ) from error
+    if values.dtype.kind == "O":
+        raise ValueError(
+            "groups: expected one array of numbers or text, got values of type object; groups of "
+            "any kind are numbered by groups = numpy.unique(groups, return_inverse=True)[1]"
+        )
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1 or values.dtype.kind not in "biufUS":
+        raise ValueError(
+            f"groups: expected one number or text for each image, got {values.dtype} "
+            f"{list(values.shape)}; give the group of every image, in their order"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError(
+            "groups: expected a group for every image, got NaN or infinity; give images without "
+            "a known group one of their own"
+        )
+    return torch.from_numpy(np.unique(values, return_inverse=True)[1].astype(np.int64))
 
 
 def _text(name: object) -> str:

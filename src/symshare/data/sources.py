@@ -27,7 +27,12 @@ _HUB = {
 
 
 def load(
-    source: str, *, root: Path | str | None = None, seed: int = 0, limit: int | None = None
+    source: str,
+    *,
+    root: Path | str | None = None,
+    seed: int = 0,
+    limit: int | None = None,
+    groups: str | None = None,
 ) -> Splits:
     """Load a source of labelled images in three stratified parts.
 
@@ -36,8 +41,8 @@ def load(
             28x28 in [0, 1], with its official test part); `cifar10` (60 000 colour images 32x32 in
             [0, 1], with its official test part); or the path of an `.npz` file.
 
-            The file holds `images` and `labels` and, optionally, `classes` and `layout`, all as in
-            `LabelledImages.from_arrays`. Or it holds `train_images`, `train_labels`,
+            The file holds `images` and `labels` and, optionally, `classes`, `layout` and `groups`,
+            all as in `LabelledImages.from_arrays`. Or it holds `train_images`, `train_labels`,
             `test_images`, `test_labels` and, optionally, `val_images` and `val_labels`, as the
             files of MedMNIST do: the test part is kept, and those for validation are drawn anew
             from the training and validation images together. There three colours may be last.
@@ -46,6 +51,7 @@ def load(
             path starts from.
         seed: Seed of the train and validation parts; the test part does not depend on it.
         limit: Most images in train and validation together, drawn by class; None for all.
+        groups: Name of the array of the file that is read in the place of `groups`.
 
     Returns:
         Train, validation and test: about 65, 15 and 20 % where there is no official test part.
@@ -61,12 +67,16 @@ def load(
         (1168, 270, 359, torch.Size([1, 8, 8]))
     """
     files = check_source(source, root)
+    if groups is not None and source in ("digits", *_HUB):
+        raise ValueError(
+            f"{source}: expected no groups, got {groups!r}; its images have none, leave it out"
+        )
     if source == "digits":
         pool, test = _digits(), None
     elif source in _HUB:
         pool, test = _from_files(source, files) if files else _from_hub(source)
     else:
-        pool, test = _from_npz(*files)
+        pool, test = _from_npz(files[0], groups)
     return split(pool, test, name=source, seed=seed, limit=limit)
 
 
@@ -120,10 +130,22 @@ def _named(source: str, images: np.ndarray, labels: np.ndarray, where: object) -
     return _from_arrays(arrays, where)
 
 
-def _from_npz(path: Path) -> tuple[LabelledImages, LabelledImages | None]:
+def _from_npz(path: Path, groups: str | None) -> tuple[LabelledImages, LabelledImages | None]:
     with np.load(path, allow_pickle=False) as archive:
         arrays = {key: _array(archive, key, path) for key in archive.files if key in _KEYS}
         found = ", ".join(archive.files) or "none"
+        if groups is not None:
+            if groups not in archive.files:
+                raise ValueError(
+                    f"{path}: expected an array {groups!r} of groups, got {found}; name one of "
+                    "these"
+                )
+            arrays["groups"] = _array(archive, groups, path)
+    if "groups" in arrays and "images" not in arrays:
+        raise ValueError(
+            f"{path}: groups go with `images` and `labels`, got {found}; save all images as one "
+            "array"
+        )
     if {"images", "labels"} <= set(arrays):
         return _from_arrays(arrays, path), None
     parts = [part for part in _PARTS if f"{part}_images" in arrays]
@@ -158,7 +180,13 @@ def _from_npz(path: Path) -> tuple[LabelledImages, LabelledImages | None]:
 
 _KINDS = ("images", "labels")
 _PARTS = ("train", "val", "test")
-_KEYS = {"classes", "layout", *_KINDS, *(f"{part}_{kind}" for part in _PARTS for kind in _KINDS)}
+_KEYS = {
+    "classes",
+    "groups",
+    "layout",
+    *_KINDS,
+    *(f"{part}_{kind}" for part in _PARTS for kind in _KINDS),
+}
 
 
 def _array(archive: NpzFile, key: str, path: Path) -> np.ndarray:
@@ -180,6 +208,8 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], where: object) -> LabelledIma
     classes = arrays["classes"].ravel().tolist() if "classes" in arrays else None
     try:
         layout = "".join(arrays["layout"].astype(str).ravel()) if "layout" in arrays else None
-        return LabelledImages.from_arrays(arrays["images"], arrays["labels"], classes, layout)
+        return LabelledImages.from_arrays(
+            arrays["images"], arrays["labels"], classes, layout, arrays.get("groups")
+        )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error

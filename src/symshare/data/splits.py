@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
@@ -23,6 +25,10 @@ PER_CLASS = 4
 """Fewest different images of a class before train and validation are cut (3 and 1)."""
 
 _TEST_SEED = 20240
+
+_MANY_GROUPS = 1000
+"""Groups from which on they are drawn by the class of their first image: scikit-learn looks at
+them one by one, which takes 3 s for 8000 groups, and so many make up for unequal ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +55,8 @@ class Splits:
             digest.update(repr((tuple(part.images.shape), part.classes)).encode())
             digest.update(part.images.cpu().numpy().tobytes())
             digest.update(part.labels.cpu().numpy().tobytes())
+            if part.groups is not None:
+                digest.update(part.groups.cpu().numpy().tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -62,7 +70,8 @@ def split(
 ) -> Splits:
     """Divide `pool` by class into train, validation and test (about 65, 15 and 20 %).
 
-    Byte-identical images count as copies of one source image and fall in the same part.
+    Byte-identical images count as copies of one source image and fall in the same part, and so do
+    the images of one group.
 
     Args:
         pool: The images to divide.
@@ -75,7 +84,8 @@ def split(
         The three parts.
 
     Raises:
-        ValueError: If some class has too few different images, before or after `limit`.
+        ValueError: If some class has too few different images, before or after `limit`, or lies in
+            too few groups.
 
     Example:
         >>> pool = LabelledImages(torch.rand(100, 1, 8, 8), torch.arange(100) % 2, ("a", "b"))
@@ -86,12 +96,13 @@ def split(
     if limit is not None and limit < 1:
         raise ValueError(f"{name}: expected limit of at least 1, got {limit}; leave it out for all")
     if test is not None:
-        known = set(_rows(test))
-        pool = pool.subset([i for i, row in enumerate(_rows(pool)) if row not in known])
+        pool = pool.subset((~_known(pool, test)).nonzero().flatten())
     source, first = _sources(pool)
     labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
     _check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
+    if pool.groups is not None:
+        return _split_groups(pool, test, name, seed, limit)
 
     def part(chosen: Int[Tensor, " n"]) -> LabelledImages:
         return pool.subset(torch.isin(source, chosen).nonzero().flatten())
@@ -124,18 +135,130 @@ def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
     return data.subset(first)
 
 
-def halves(data: LabelledImages, seed: int) -> tuple[LabelledImages, LabelledImages]:
-    """Divide by class into two halves, copies of one image in the same one.
+def divide(
+    data: LabelledImages, share: float, seed: int, *, each_class: bool = True
+) -> tuple[Int[Tensor, " n"], Int[Tensor, " m"]]:
+    """Draw about a share of the images, by class; copies and groups stay whole.
+
+    Args:
+        data: The images.
+        share: Of them, 1 over a whole number where they have groups.
+        seed: Of the draw.
+        each_class: Whether to refuse groups that leave a class on one side only.
+
+    Returns:
+        Positions of the images that were drawn, and of the others, both in order.
+
+    Raises:
+        ValueError: If a class lies in too few groups to be in both parts.
 
     Example:
         >>> data = LabelledImages(torch.rand(10, 1, 8, 8), torch.arange(10) % 2, ("a", "b"))
-        >>> [len(half) for half in halves(data, seed=0)]
-        [5, 5]
+        >>> [len(part) for part in divide(data, 0.2, seed=0)]
+        [2, 8]
     """
-    source, first = _sources(data)
-    labels = data.labels.cpu()[first]
-    inside = _draw(labels, len(labels) // 2, _generator(seed))[source]
-    return data.subset(inside.nonzero().flatten()), data.subset((~inside).nonzero().flatten())
+    if data.groups is not None:
+        inside = _draw_groups(data, share, seed, "a division of the data", each_class)
+    else:
+        source, first = _sources(data)
+        labels = data.labels.cpu()[first]
+        inside = _draw(labels, int(share * len(labels)), _generator(seed))[source]
+    return inside.nonzero().flatten(), (~inside).nonzero().flatten()
+
+
+def _split_groups(
+    pool: LabelledImages, test: LabelledImages | None, name: str, seed: int, limit: int | None
+) -> Splits:
+    """As `split`, for images in groups."""
+    source = name
+    if test is None:
+        cut = _draw_groups(pool, TEST_SHARE, _TEST_SEED, name)
+        test, pool = (pool.subset(part.nonzero().flatten()) for part in (cut, ~cut))
+        name = f"{name} without its test part"
+    if limit is not None and limit < len(pool):
+        pool = pool.subset(_draw(pool.labels.cpu(), limit, _generator(seed)).nonzero().flatten())
+        name = f"{name} with limit {limit}"
+    cut = _draw_groups(pool, VALIDATION_SHARE, seed, name)
+    train, validation = (pool.subset(part.nonzero().flatten()) for part in (~cut, cut))
+    return Splits(train, validation, test, source)
+
+
+def joined(first: Int[Tensor, " N"], second: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
+    """Number what two numberings join: two positions are one where either says so, or a chain does.
+
+    Example:
+        >>> joined(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 2])).tolist()
+        [0, 0, 0, 1]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ones, first = first.unique(return_inverse=True)
+    others, second = second.unique(return_inverse=True)
+    size = len(ones) + len(others)
+    edges = coo_array((np.ones(len(first)), (first, len(ones) + second)), (size, size))
+    return torch.from_numpy(connected_components(edges, directed=False)[1])[first].long()
+
+
+def _draw_groups(
+    data: LabelledImages, share: float, seed: int, name: str, each_class: bool = True
+) -> Tensor:
+    """Mark about a share of the images, whole groups, each class nearly in proportion."""
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    assert data.groups is not None
+    labels, groups = data.labels.cpu(), joined(_sources(data)[0], data.groups.cpu())
+    folds = round(1 / share)
+    pairs = torch.stack([labels, groups]).unique(dim=1)[0].bincount(minlength=len(data.classes))
+    present = labels.bincount(minlength=len(data.classes)) > 0
+    for label in present.nonzero().flatten().tolist():
+        if each_class and pairs[label] < folds:
+            raise ValueError(
+                f"{name}: expected images of every class in at least {folds} groups, got class "
+                f"{data.classes[label]!r} in {int(pairs[label])}; use finer groups, add some, or "
+                "leave the class out"
+            )
+    count, largest = len(groups.unique()), int(labels.bincount().max())
+    folds = min(folds, count, largest)
+    if folds < 2:
+        raise ValueError(
+            f"{name}: expected at least 2 groups, and 2 images of some class, got {count} and "
+            f"{largest}; use finer groups, or add some"
+        )
+    if count > _MANY_GROUPS:
+        first = torch.from_numpy(np.unique(groups.numpy(), return_index=True)[1])
+        return _draw(labels[first], int(share * count), _generator(seed))[groups]
+    splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed % 2**32)
+    with warnings.catch_warnings():
+        # A class of few images is in some parts only, which was asked above.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        parts = [part for _, part in splitter.split(labels, labels, groups)]
+
+    def complete(part: Tensor) -> bool:
+        return bool(labels[part].bincount(minlength=len(data.classes))[present].all())
+
+    # The first part has the largest group wherever groups are of one class each.
+    for fold in torch.randperm(folds, generator=_generator(seed)).tolist():
+        inside = torch.zeros(len(labels), dtype=torch.bool)
+        inside[torch.from_numpy(parts[fold])] = True
+        if not each_class or (complete(inside) and complete(~inside)):
+            return inside
+    raise ValueError(
+        f"{name}: the groups are too few or too unequal to have every class on both sides "
+        "of a division; use finer groups, or add some"
+    )
+
+
+def _known(pool: LabelledImages, test: LabelledImages) -> Tensor:
+    """Mark the images of `pool` that are copies of those of `test`, or in a group with one."""
+    rows = set(_rows(test))
+    known = torch.tensor([row in rows for row in _rows(pool)], dtype=torch.bool)
+    if pool.groups is None:
+        return known
+    if test.groups is not None:
+        known |= torch.isin(pool.groups.cpu(), test.groups.cpu())
+    groups = joined(_sources(pool)[0], pool.groups.cpu())
+    return torch.isin(groups, groups[known])
 
 
 def _rows(data: LabelledImages) -> Iterator[bytes]:

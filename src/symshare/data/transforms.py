@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -85,7 +85,7 @@ def freeze(data: LabelledImages, transform: Transform, seed: int) -> LabelledIma
         True
     """
     generator = torch.Generator().manual_seed(seed)
-    return LabelledImages(transform(data.images, generator), data.labels, data.classes)
+    return replace(data, images=transform(data.images, generator))
 
 
 def stream(purpose: str, *numbers: int) -> torch.Generator:

@@ -59,6 +59,8 @@ class DiscoveryConfig:
         budget: quick, standard or thorough.
         seed: of everything random but the test part.
         periodic: axes, "H" or "W", along which images wrap around.
+        groups: name of the array of an `.npz` file that says which images depend on one another;
+            by default `groups`, where there is one.
         data: where the source lies.
     """
 
@@ -67,6 +69,7 @@ class DiscoveryConfig:
     budget: BudgetName = "standard"
     seed: int = 0
     periodic: tuple[str, ...] = ()
+    groups: str | None = None
     data: Storage = field(default_factory=Storage)
 
     def __post_init__(self) -> None:
@@ -83,7 +86,9 @@ class DiscoveryConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `symshare discover --config` reads them back."""
-        return {**asdict(self), "periodic": list(self.periodic)}
+        values = {**asdict(self), "periodic": list(self.periodic)}
+        # Folders of version 0.1 know no groups.
+        return values if self.groups else {k: v for k, v in values.items() if k != "groups"}
 
     def command(self, handed: Sequence[str] = ()) -> str:
         """The command line, or the call, that does it again.
@@ -96,7 +101,7 @@ class DiscoveryConfig:
         >>> DiscoveryConfig("arrays").command(["candidates"])
         'symshare.discover(images, labels, candidates=candidates)'
         """
-        options = ("transform", "budget", "seed")
+        options = ("transform", "budget", "seed", "groups")
         default = DiscoveryConfig("arrays")
         given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
         given |= {f"data.{n}": v for n, v in asdict(self.data).items() if v is not None}

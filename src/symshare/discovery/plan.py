@@ -33,7 +33,7 @@ def plan_networks(
         plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn)
     elif members:
         notes.append(
-            "No G-CNN was built with the found elements: as maps of kernels they are the identity "
+            "No G-CNN was built with these elements: as maps of kernels they are the identity "
             "or have no counterpart."
         )
     if dictionary:

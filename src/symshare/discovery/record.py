@@ -73,8 +73,13 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         transform=config.transform,
         **{name: value for name, value in vars(verdict).items() if name in shared},
         verdict=verdict.word,
-        sentence=sentence(verdict),
-        caveats=(*caveats(verdict, candidates, judged.classes, config.periodic), *judged.notes),
+        sentence=sentence(verdict, candidates.capped, judged.classes),
+        capped=candidates.capped,
+        caveats=(
+            *caveats(verdict, candidates, judged.classes, config.periodic),
+            *judged.notes,
+            *_unlearned(verdict, trained),
+        ),
         elements=tuple(
             Element(
                 **vars(judgement),
@@ -99,6 +104,20 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         commands=(judged.command,),
         classes=judged.classes,
     )
+
+
+def _unlearned(verdict: Verdict, trained: Sequence[TrainedNetwork]) -> list[str]:
+    """Say where the compared networks learned much less than those of the held-out tests."""
+    power = verdict.power
+    best = max((t.result.test_accuracy for t in trained), default=1.0)
+    if best >= (power.chance_accuracy + power.accuracy) / 2:
+        return []
+    return [
+        f"The compared networks learned little: the best has {best:.1%} of the test part right, "
+        f"where those of the held-out tests have {power.accuracy:.1%} and guessing has "
+        f"{power.chance_accuracy:.1%}. Which of them is better cannot be said; a larger budget "
+        "trains longer."
+    ]
 
 
 def _accuracy(results: Sequence[ResultRecord]) -> Accuracy | None:

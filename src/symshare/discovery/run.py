@@ -69,6 +69,7 @@ def discover(
     *,
     classes: Iterable[object] | None = None,
     layout: str | None = None,
+    groups: Any = None,
     transform: str = "none",
     candidates: GroupAction | None = None,
     periodic: tuple[str, ...] = (),
@@ -85,6 +86,8 @@ def discover(
         classes: names of the classes.
         layout: order of the axes of the images, "NCHW", "NHWC" or "NHW", asked for where the shape
             leaves it open.
+        groups: numbers or text [N]; images that share one depend on one another, as those of one
+            patient, one film or one device do, and are never on both sides of a test.
         transform: random transformation put on every image, "none" for the data as it is.
         candidates: further transformations to judge, acting on the image grid.
         periodic: axes, "H" or "W", along which images wrap around.
@@ -106,9 +109,9 @@ def discover(
             f"discover: expected candidates as a GroupAction, got a {type(candidates).__name__}; "
             'use for example symshare.groups.dihedral(4).subset(["rot90"])'
         )
-    data = LabelledImages.from_arrays(images, labels, classes, layout).to("cpu")
+    data = LabelledImages.from_arrays(images, labels, classes, layout, groups).to("cpu")
     config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
-    handed = {"classes": classes, "layout": layout, "candidates": candidates}
+    handed = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(split, data, name="arrays")
     work = partial(_discover, config, command, parts, candidates, out, Observer(), hardware)
@@ -122,7 +125,9 @@ def discover_source(
     hardware: Hardware = Hardware(),
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    parts = partial(load, config.source, root=config.data.root, limit=config.data.limit)
+    parts = partial(
+        load, config.source, root=config.data.root, limit=config.data.limit, groups=config.groups
+    )
     work = partial(_discover, config, config.command(), parts, None, out, observer, hardware)
     return together(hardware, work)
 
@@ -154,7 +159,7 @@ def _discover(
         evidence, judge_seconds = gather_evidence(
             folder, config, pool, transform, action, partial(observer.progress, "judge"), hardware
         )
-        verdict = decide(evidence, action, candidates.residuals)
+        verdict = decide(evidence, action)
         write_examples(folder, splits.validation, transform, config.seed)
         plan, notes = plan_networks(verdict, candidates, splits.train)
         if plan and config.budget == "quick":

@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 from safetensors.torch import save
@@ -12,10 +13,13 @@ from symshare.discovery.config import BUDGETS, DiscoveryConfig
 from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
 from symshare.groups import GroupAction
-from symshare.judge import Evidence, gather
+from symshare.judge import Evidence, gather, is_settled
 from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
 from symshare.train.settings import Hardware, OptimConfig
+
+CHECK = 50
+"""Steps of a witness between two looks at whether it still learns."""
 
 
 def propose_candidates(
@@ -55,15 +59,15 @@ def gather_evidence(
         options = {"out": folds, "progress": progress, "hardware": hardware}
         evidence = evidence_on(action, pool, transform, steps, config.seed, **options)
         seconds = time.perf_counter() - start
-        metadata = {"seconds": str(seconds), "classes": str(evidence.classes)}
+        metadata = {"seconds": str(seconds), **evidence.numbers()}
         write_atomically(path, save(evidence.tensors(), metadata))
         shutil.rmtree(folds)
     with open_tensors(path) as file:
-        metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if tensors["moved_loss"].shape[0] != len(action) - 1:
+        seconds = float(file.metadata()["seconds"])
+    evidence = Evidence.read(path)
+    if evidence.moved_loss.shape[0] != len(action) - 1:
         raise ValueError(damaged(path))
-    return Evidence(**tensors, classes=int(metadata["classes"])), float(metadata["seconds"])
+    return evidence, seconds
 
 
 def evidence_on(
@@ -80,9 +84,20 @@ def evidence_on(
     """What networks trained for so many steps say about every element but the identity."""
     height, width = pool.images.shape[2:]
     permutations = action.permutation((height, width))[1:]
-    optim = OptimConfig(steps=steps, evaluations=1, lr=5e-3)
+    evaluations = max(steps // CHECK, 1)
+    optim = OptimConfig(
+        steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
+    )
     return gather(
-        pool, transform, permutations, optim, seed, out=out, progress=progress, hardware=hardware
+        pool,
+        transform,
+        permutations,
+        optim,
+        seed,
+        decided=partial(is_settled, action=action),
+        out=out,
+        progress=progress,
+        hardware=hardware,
     )
 
 

@@ -2,25 +2,46 @@
 
 from symshare.judge import Verdict
 from symshare.propose import Candidates
+from symshare.records import Judgement
 
 
-def sentence(verdict: Verdict) -> str:
-    """One sentence that says what was found, for a reader who reads nothing else."""
-    gain = f"{verdict.power.gain:.2f} nats"
-    knows = f"of the {gain} that a network knows about the label"
-    if verdict.word == "group":
-        worst = max(j.interval[1] for j in verdict.judgements if j.name in verdict.found)
-        return (
-            f"The data has the symmetry group {verdict.group}: moving held-out images by "
-            f"{_listed(verdict.found)} costs at most {worst:.3f} nats {knows}."
+def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
+    """One sentence that says what was found, for a reader who reads nothing else.
+
+    Args:
+        verdict: on all candidates.
+        capped: whether the group of the data may be larger than what was judged.
+        classes: names of the classes.
+    """
+    knows = f"of the {verdict.power.gain:.2f} nats that a network knows about the label"
+    has = "The symmetry group of the data contains" if capped else "The data has the symmetry group"
+    members = verdict.found or verdict.approximate
+    if members:
+        judged = [j for j in verdict.judgements if j.name in members]
+        loss = max(j.interval[1] for j in judged)
+        change = max(j.change_interval[1] for j in judged)
+        cost = (
+            f"moving held-out images by {_listed(members)} costs at most {loss:.3f} nats {knows}, "
+            f"and changes their law by at most {max(change, 0.0):.3f} as far as a network sees"
         )
-    if verdict.word == "approximate":
-        members = verdict.approximate
-        worst = max(j.interval[1] for j in verdict.judgements if j.name in members)
-        return (
-            f"The data has the group {verdict.group} as an approximate symmetry only: moving "
-            f"held-out images by {_listed(members)} costs up to {worst:.3f} nats {knows}."
-        )
+        rest = f"; {verdict.possible} is not excluded" if verdict.possible else ""
+        open_ = {c for j in judged for c in j.classes_open}
+        if open_ and verdict.samples:
+            shown = [name for c, name in enumerate(classes) if c not in open_]
+            rest += f". This holds for {_count_or_names(shown, 'class', 'classes')}"
+            rest += (
+                f"; of {_count_or_names([classes[c] for c in sorted(open_)], 'class', 'classes')}"
+            )
+            rest += " there are too few images to tell"
+        if verdict.word == "group":
+            return f"{has} {verdict.group}: {cost}{rest}."
+        if not any(_is_inexact(verdict, j) for j in judged):
+            return (
+                f"{has} {verdict.group} at least approximately: {cost}, and "
+                f"{verdict.independent} independent samples are too few to tell whether it is "
+                f"exact{rest}."
+            )
+        return f"{has} {verdict.group} as an approximate symmetry only: {cost}{rest}."
     if verdict.word == "partial":
         best = max(
             (j for j in verdict.judgements if j.name in verdict.partial),
@@ -35,23 +56,27 @@ def sentence(verdict: Verdict) -> str:
         broken = [j for j in verdict.judgements if j.status == "broken"]
         if not broken:
             return f"No symmetry: {_listed(_named(verdict, 'tolerated'))} is only tolerated."
-        least = min(broken, key=lambda j: j.excess_loss)
+        least = min(broken, key=lambda j: (j.excess_loss, j.change))
+        where = ""
+        if len(least.classes_broken) == 1:
+            where = f", all of it in class {classes[least.classes_broken[0]]!r}"
         return (
-            f"No symmetry among the {len(verdict.judgements)} candidates: of those that the "
-            f"network minds, the mildest, {least.name}, costs {least.excess_loss:.2f} nats, where "
-            f"a network knows {gain} about the label."
+            f"No symmetry among the {len(verdict.judgements)} candidates: of those that are "
+            f"broken, the mildest, {least.name}, costs {least.excess_loss:.2f} nats {knows}, and "
+            f"changes the images by {least.change:.2f}{where}."
         )
     if not verdict.power.passed:
         return f"Undecided: {verdict.power.reasons[0]}."
     passing = _named(verdict, "symmetric", "approximate")
     if passing and not _named(verdict, "undecided"):
         return (
-            f"Undecided: {_listed(passing)} passed the test by themselves, but they make no "
+            f"Undecided: {_listed(passing)} passed the tests by themselves, but they make no "
             "single group, which the symmetries of data always do."
         )
+    possible = f"; {verdict.possible} is not excluded" if verdict.possible else ""
     return (
-        f"Undecided: {verdict.samples} held-out images are too few to tell "
-        f"{_listed(_named(verdict, 'undecided'))} from a symmetry or from a broken one."
+        f"Undecided: {verdict.independent} independent held-out samples are too few to tell "
+        f"{_listed(_named(verdict, 'undecided'))} from a symmetry or from a broken one{possible}."
     )
 
 
@@ -65,33 +90,28 @@ def caveats(
     if tolerated := _named(verdict, "tolerated"):
         notes.append(
             f"{_listed(tolerated)} leaves the network's answers alone, but makes images unlike "
-            "those of the data (their second moments change): the label tolerates it, the data "
+            "those of the data (a network tells them apart): the label tolerates it, the data "
             "does not have it."
         )
     notes += _left_out(verdict)
-    close = [
-        j.name
-        for j in verdict.judgements
-        if j.status in ("approximate", "undecided") and j.interval[1] < verdict.delta
-    ]
-    if verdict.power.passed and close:
+    notes += _of_classes(verdict, classes)
+    notes += _of_labels(verdict, classes)
+    if verdict.chained:
         notes.append(
-            f"The loss after {_listed(close)} looks like that of a symmetry, but "
-            f"{verdict.samples} held-out images are too few to show it, since a single one that "
-            "was not drawn could change it: use more images."
+            f"{verdict.copies:.0%} of the images have a near copy, in chains too long to be copies "
+            "of one image; they were counted as independent. If they come from fewer sources, name "
+            "these as groups."
         )
-    for j in verdict.judgements:
-        if j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
-            worst = classes[j.kept_share_by_class.index(j.kept_share_min)]
-            notes.append(
-                f"{j.name} holds on average, but leaves only {j.kept_share_min:.0%} of class "
-                f"{worst!r} right."
-            )
+    elif verdict.copies:
+        notes.append(
+            f"{verdict.copies:.0%} of the images have a near copy: the {verdict.samples} held-out "
+            f"images count as {verdict.independent} independent samples."
+        )
     notes += _coarse_shifts(candidates, periodic)
     if candidates.capped:
         notes.append(
-            "The search over the data's statistics met its cap, so there may be candidates that "
-            "it did not propose."
+            "A cap ended the search for candidates, so the data may have more symmetries than "
+            "were judged."
         )
     if verdict.word in ("group", "approximate"):
         notes.append(
@@ -101,6 +121,60 @@ def caveats(
         "The verdict speaks of data like these: it says nothing about poses that no image shows."
     )
     return notes
+
+
+def _is_inexact(verdict: Verdict, judgement: Judgement) -> bool:
+    """Whether a candidate was shown to be no exact symmetry."""
+    return judgement.interval[0] > verdict.delta or judgement.change_interval[0] > verdict.change
+
+
+def _of_classes(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
+    """Say where single classes break, or lose, what holds on average."""
+    notes = []
+    for j in verdict.judgements:
+        mean_holds = j.interval[1] < verdict.delta and j.change_interval[1] < verdict.change
+        if j.classes_broken and mean_holds:
+            names = [classes[c] for c in j.classes_broken]
+            notes.append(f"{j.name} holds on average, but not for {_listed(names)}.")
+        elif j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
+            worst = classes[j.kept_share_by_class.index(j.kept_share_min)]
+            notes.append(
+                f"{j.name} holds on average, but leaves only {j.kept_share_min:.0%} of class "
+                f"{worst!r} right."
+            )
+    return notes
+
+
+def _of_labels(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
+    """Say which part of the label the networks do not know, and so was not tested."""
+    power, notes = verdict.power, []
+    mixed = [name for c, name in enumerate(classes) if c not in power.told_apart]
+    if mixed:
+        notes.append(
+            f"The networks do not tell {_count_or_names(mixed, 'class', 'classes')} from each "
+            "other class; whether a move exchanges what they mix was not tested."
+        )
+    if power.passed and power.gain < power.label_entropy / 2:
+        notes.append(
+            f"Of the {power.label_entropy:.2f} nats of the label the networks know "
+            f"{power.gain:.2f}; {1 - power.accuracy:.0%} of their answers are wrong. The rest is "
+            "noise in the labels, or a part of them that these networks do not learn; a move that "
+            "changes only that part would not be noticed."
+        )
+    return notes
+
+
+def _count_or_names(names: list[str], one: str, many: str) -> str:
+    """Names where there are few, else their number.
+
+    >>> _count_or_names(["a", "b"], "class", "classes"), _count_or_names([], "class", "classes")
+    ('classes a, b', 'no class')
+    """
+    if not names:
+        return f"no {one}"
+    if len(names) > 12:
+        return f"{len(names)} {many}"
+    return f"{one if len(names) == 1 else many} {', '.join(names)}"
 
 
 def _left_out(verdict: Verdict) -> list[str]:

@@ -1,6 +1,7 @@
-"""Held-out losses of plain networks on images, on moved images, and on scrambled images."""
+"""What witnesses say about images that they never saw, as they are, moved, and scrambled."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -8,46 +9,102 @@ from jaxtyping import Float, Int
 from safetensors.torch import save
 from torch import Tensor
 
-from symshare.data import LabelledImages, Transform, freeze, halves
+from symshare.data import LabelledImages, Transform, divide, freeze, joined, near_copies
 from symshare.files import open_tensors, write_atomically
 from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
-from symshare.models import probe
-from symshare.train.loop import Progress, Trained, train, unseen
+from symshare.judge.witness import GuessBoth, Witness, of_class, permute
+from symshare.train.loop import Early, Progress, Trained, train, unseen
 from symshare.train.settings import Hardware, OptimConfig
 
-_MOMENT_IMAGES = 4000
-_MOMENT_PIXELS = 1024
+FOLDS = (2, 4)
+"""Parts that the images are divided into in each round of questions. The second round costs twice
+as much, and its witnesses learn from three quarters of the images."""
+
+CALIBRATION = 0.2
+"""Share of a training half on which its witness is stopped and calibrated."""
+
+_ASKED = 512
+"""Moved images that a network reads at once: all moves of as many images as fit."""
+
+_SHARPNESS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
+"""Factors that logits may be multiplied by; guesses of moves also by 0, which says nothing."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What networks that never saw an image say about it, as it is and transformed.
+    """What networks that never saw an image say about it, as it is and moved.
 
     Attributes:
-        labels: true class of each held-out image.
-        loss: floored negative log likelihood of each image, in nats.
-        prediction: predicted class.
-        moved_loss, moved_prediction: the same after each of M candidates.
-        random_loss: the loss after each of K random permutations of the pixels.
-        chance_loss: loss of predicting the class frequencies of the training half.
-        image_change: how unlike the data each candidate makes the images: distance of their
-            second moments, 1 for a random permutation of the pixels.
+        labels: true class of each of N held-out images.
+        clusters: number of the cluster of each; images of one cluster depend on one another.
+        log_probability: of each class, calibrated and floored, in nats.
+        chance_loss: loss of predicting the class frequencies of the training half, in nats.
+        moved_loss: loss after each of M candidates, in nats.
+        moved_prediction: predicted class after each.
+        change: s_g(g x, y) - s_g(x, y), where s_g is the probability that the witness gives to
+            "moved by g" against "not moved". For a symmetry the mean is zero, whatever the
+            network; it is at most the distance of the two laws in total variation.
+        random_loss: the loss after each of K random permutations of all pixels.
+        random_change: the change that these make, and as many that permute half of the pixels.
+        moved_share: share of the variance of the pixels that each candidate moves.
+        copies: share of the images that have a near copy; they share a cluster unless `chained`.
         classes: number of classes.
+        looks: looks at the evidence, of at most `LOOKS`.
+        chained: whether near copies form chains, so that they were not put into clusters.
     """
 
     labels: Int[Tensor, " N"]
-    loss: Float[Tensor, " N"]
-    prediction: Int[Tensor, " N"]
+    clusters: Int[Tensor, " N"]
+    log_probability: Float[Tensor, "N C"]
+    chance_loss: Float[Tensor, " N"]
     moved_loss: Float[Tensor, "M N"]
     moved_prediction: Int[Tensor, "M N"]
+    change: Float[Tensor, "M N"]
     random_loss: Float[Tensor, "K N"]
-    chance_loss: Float[Tensor, " N"]
-    image_change: Float[Tensor, " M"]
+    random_change: Float[Tensor, "L N"]
+    moved_share: Float[Tensor, " M"]
+    copies: float
     classes: int
+    looks: int
+    chained: bool
+
+    @property
+    def loss(self) -> Float[Tensor, " N"]:
+        """Loss of each image as it is, in nats."""
+        return -self.log_probability.gather(-1, self.labels[:, None]).squeeze(-1)
+
+    @property
+    def prediction(self) -> Int[Tensor, " N"]:
+        """Predicted class of each image as it is."""
+        return self.log_probability.argmax(-1)
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors by name, to be saved."""
-        return {name: value for name, value in vars(self).items() if name != "classes"}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
+
+    def numbers(self) -> dict[str, str]:
+        """All else as text, to be saved beside them."""
+        return {name: str(v) for name, v in vars(self).items() if not isinstance(v, Tensor)}
+
+    @classmethod
+    def read(cls, path: Path) -> "Evidence":
+        """The inverse of `tensors` and `numbers`, from a file that holds them."""
+        with open_tensors(path) as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            text = file.metadata()
+        expected = {"labels", "clusters", "log_probability", "change", "moved_share"}
+        if not expected <= set(tensors) or "copies" not in text:
+            raise ValueError(
+                f"{path} was written by another version of symshare, whose test was another; "
+                "delete it and repeat the same command, which judges the data anew"
+            )
+        return cls(
+            **tensors,
+            copies=float(text["copies"]),
+            classes=int(text["classes"]),
+            looks=int(text["looks"]),
+            chained=text["chained"] == "True",
+        )
 
 
 def gather(
@@ -57,124 +114,266 @@ def gather(
     optim: OptimConfig,
     seed: int,
     *,
+    decided: Callable[[Evidence], bool] = lambda evidence: False,
     out: Path | None = None,
     progress: Progress = unseen,
     hardware: Hardware = Hardware(),
 ) -> Evidence:
-    """Train a plain network on each half of the data and question it about the other half.
+    """Train witnesses on part of the data and question them about the rest, as long as it takes.
+
+    Near copies, and the images of one group, are never on both sides. The cost is that of one, two
+    or six trainings of at most `optim.steps` steps on two images for each of a batch, and of
+    (M + 5) N / 2, (M + 5) N or 2 (M + 5) N questions for N images and M candidates; an answer is
+    for the label and for the move together.
 
     Args:
         data: different images, none of the test part.
         transform: what makes the data what they are; held-out images are transformed once.
         permutations: candidates, as source indices over the pixels of an image.
-        optim: how to train the two networks.
+        optim: how to train a witness, at most.
         seed: of the halves, the networks, the transformations and the random permutations.
-        out: folder for what each network said, `fold0.safetensors` and `fold1.safetensors`, from
-            which an interrupted call continues; nothing is written where None.
-        progress: called after every step of the two trainings.
+        decided: whether this evidence is enough; asked after every look but the last.
+        out: folder for what each witness said, `fold0.safetensors` and so on, from which an
+            interrupted call continues; nothing is written where None.
+        progress: called after every step of a training.
         hardware: what to train on.
+
+    Raises:
+        ValueError: where a class lies in too few groups to be on both sides.
     """
+    copies = near_copies(data)
+    data = replace(data, groups=_joined(data, copies.cluster))
+    P = permutations.shape[1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        P = permutations.shape[1]
-        random = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
-        first, second = halves(data, seed)
-        asked = [freeze(second, transform, 2 * seed), freeze(first, transform, 2 * seed + 1)]
-        _, channels, *size = data.images.shape
-        # All before the first training, so that a fold that is read back changes no other one.
-        networks = [probe(channels, len(data.classes), (size[0], size[1])) for _ in asked]
-        steps = optim.epochs * optim.epoch_steps
-        parts = []
-        for fold, (known, held_out) in enumerate(zip((first, second), asked, strict=True)):
-            path = None if out is None else out / f"fold{fold}.safetensors"
-            if path is not None and path.exists():
-                with open_tensors(path) as file:
-                    parts.append({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-                continue
-            trained = train(
-                networks[fold],
-                known,
-                transform,
-                optim,
-                2 * seed + fold,
-                progress=lambda done, _, before=fold * steps: progress(before + done, 2 * steps),
-                hardware=hardware,
-            )
-            parts.append(_question(trained, known, held_out, permutations, random))
-            if path is not None:
-                write_atomically(path, save(parts[fold]))
-        images = torch.cat([held_out.images for held_out in asked])
-        change = image_change(images, permutations, random)
-    columns = {name: torch.cat([part[name] for part in parts], dim=-1) for name in parts[0]}
-    return Evidence(**columns, image_change=change, classes=len(data.classes))
+        scrambles = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
+        halves = torch.stack([_scramble_half(P) for _ in range(RANDOM_PERMUTATIONS)])
+        moves = torch.cat([torch.arange(P)[None], permutations, scrambles, halves])
+        questions = _Questions(data, transform, moves, optim, seed, out, progress, hardware)
+        evidence = None
+        for parts in questions.looks():
+            evidence = _assemble(data, parts, len(permutations), copies.share, copies.chained)
+            evidence = replace(evidence, moved_share=_moved_share(data, transform, permutations))
+            if decided(evidence):
+                break
+    assert evidence is not None
+    return evidence
+
+
+Part = dict[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class _Questions:
+    """The trainings and the questions of :func:`gather`, see there."""
+
+    data: LabelledImages
+    transform: Transform
+    moves: Tensor
+    optim: OptimConfig
+    seed: int
+    out: Path | None
+    progress: Progress
+    hardware: Hardware
+
+    def looks(self) -> Iterator[list[Part]]:
+        """What was said so far, at every look."""
+        parts: list[Part] = []
+        for folds in FOLDS:
+            rest, held_out = torch.arange(len(self.data)), []
+            for left in range(folds, 1, -1):
+                part, others = divide(self.data.subset(rest), 1 / left, self.seed + left - 2)
+                held_out.append(rest[part])
+                rest = rest[others]
+            for asked in (*held_out, rest):
+                inside = torch.isin(torch.arange(len(self.data)), asked)
+                parts.append(self.fold(len(parts), (~inside).nonzero().flatten(), asked))
+                if len(parts) == 1 or asked is rest:
+                    yield parts
+
+    def fold(self, fold: int, known: Tensor, held_out: Tensor) -> Part:
+        """What the witness of one half says about the other."""
+        path = None if self.out is None else self.out / f"fold{fold}.safetensors"
+        if path is not None and path.exists():
+            with open_tensors(path) as file:
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        seed = 2 * self.seed + fold
+        torch.manual_seed(seed)
+        half = self.data.subset(known)
+        slices = divide(half, CALIBRATION, seed, each_class=False)
+        slice_, rest = (half.subset(part) for part in slices)
+        _, channels, height, width = self.data.images.shape
+        classes = len(self.data.classes)
+        witness = Witness(channels, classes, len(self.moves), (height, width))
+        steps = self.optim.epochs * self.optim.epoch_steps
+        trained = train(
+            witness,
+            rest,
+            self.transform,
+            self.optim,
+            seed,
+            validation=slice_,
+            task=GuessBoth(self.moves),
+            early=Early(),
+            progress=lambda done, _: self.progress(fold * steps + done, (fold + 1) * steps),
+            hardware=self.hardware,
+        )
+        calibration = _calibrate(trained, freeze(slice_, self.transform, seed), self.moves)
+        asked = freeze(self.data.subset(held_out), self.transform, seed)
+        part = _question(trained, asked, self.moves, calibration)
+        frequency = rest.labels.bincount(minlength=classes) / len(rest)
+        part |= {
+            "images": held_out,
+            "chance_loss": -_floored(frequency.expand(len(asked), -1))
+            .gather(-1, asked.labels[:, None])
+            .squeeze(-1),
+        }
+        if path is not None:
+            write_atomically(path, save(part))
+        return part
+
+
+def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
+    """Clusters of near copies and groups together; None where every image is alone."""
+    if data.groups is None:
+        return None if len(cluster.unique()) == len(data) else cluster
+    return joined(cluster, data.groups.cpu())
+
+
+def _scramble_half(positions: int) -> Int[Tensor, " P"]:
+    """A random permutation of a random half of the positions."""
+    some = torch.randperm(positions)[: -(-positions // 2)]
+    permutation = torch.arange(positions)
+    permutation[some] = some[torch.randperm(len(some))]
+    return permutation
+
+
+def _moved_share(
+    data: LabelledImages, transform: Transform, permutations: Int[Tensor, "M P"]
+) -> Float[Tensor, " M"]:
+    """Share of the variance of the pixels that each permutation moves."""
+    variance = freeze(data, transform, 0).images.flatten(2).double().var(0).sum(0)
+    moved = permutations != torch.arange(permutations.shape[1])
+    return ((moved * variance).sum(1) / variance.sum().clamp_min(1e-300)).float()
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    """Factors of logits: `label` of classes, `moves` [L] of each move against no move."""
+
+    label: float
+    moves: Tensor
+
+
+def _answers(
+    trained: Trained, data: LabelledImages, moves: Tensor
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """What a witness says of B images at a time.
+
+    Yields:
+        The logits of classes after each move [L, B, K], and the margins of "moved by g" over "not
+        moved", [L, B] each: of the image as it is, and of the image after g.
+    """
+    model = trained.model.eval()
+    device = next(model.parameters()).device
+    L, size = len(moves), max(_ASKED // len(moves), 1)
+    for images, labels in zip(data.images.split(size), data.labels.split(size), strict=True):
+        B = len(images)
+        moved = permute(
+            images.repeat(L, 1, 1, 1).to(device), moves.repeat_interleave(B, 0).to(device)
+        )
+        with torch.inference_mode():
+            logits, guesses = model(moved)
+        guesses = of_class(guesses, labels.repeat(L).to(device)).cpu().unflatten(0, (L, B))
+        margins = guesses - guesses[..., :1]
+        yield logits.cpu().unflatten(0, (L, B)), margins[0].T, margins.diagonal(dim1=0, dim2=2).T
+
+
+def _calibrate(trained: Trained, data: LabelledImages, moves: Tensor) -> _Calibration:
+    """The factors with the least loss on images that the witness did not learn from."""
+    parts = list(_answers(trained, data, moves))
+    logits = torch.cat([part[0][0] for part in parts])
+    without, with_ = (torch.cat([part[i] for part in parts], dim=1) for i in (1, 2))
+    losses = [
+        torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
+        for factor in _SHARPNESS
+    ]
+    factors = torch.tensor((0.0, *_SHARPNESS))[:, None, None]
+    softplus = torch.nn.functional.softplus
+    guessed = softplus(factors * without).mean(-1) + softplus(-factors * with_).mean(-1)
+    best = guessed.argmin(0)
+    return _Calibration(_SHARPNESS[losses.index(min(losses))], factors.flatten()[best])
 
 
 def _question(
-    trained: Trained,
-    known: LabelledImages,
-    held_out: LabelledImages,
-    permutations: Tensor,
-    random: Tensor,
-) -> dict[str, Tensor]:
-    """Columns of the evidence about the held-out images."""
-    images, labels = held_out.images, held_out.labels
-    loss, prediction = _score(trained, images, labels)
-    moved = [_score(trained, _permute(images, p), labels) for p in permutations]
-    scrambled = [_score(trained, _permute(images, p), labels)[0] for p in random]
-    frequency = known.labels.bincount(minlength=len(known.classes)) / len(known)
+    trained: Trained, data: LabelledImages, moves: Tensor, calibration: _Calibration
+) -> Part:
+    """What a witness says about held-out images after each move; the identity comes first."""
+    losses, predictions, changes, straight = [], [], [], []
+    factor = calibration.moves[:, None]
+    for batch, (logits, without, with_) in zip(
+        data.labels.split(max(_ASKED // len(moves), 1)),
+        _answers(trained, data, moves),
+        strict=True,
+    ):
+        logs = _floored((calibration.label * logits).softmax(-1))
+        label = batch.expand(len(moves), -1)[..., None]
+        losses.append(-logs.gather(-1, label).squeeze(-1))
+        predictions.append(logits.argmax(-1))
+        straight.append(logs[0])
+        changes.append((factor * with_).sigmoid() - (factor * without).sigmoid())
     return {
-        "labels": labels,
-        "loss": loss,
-        "prediction": prediction,
-        "moved_loss": torch.stack([m[0] for m in moved]),
-        "moved_prediction": torch.stack([m[1] for m in moved]),
-        "random_loss": torch.stack(scrambled),
-        "chance_loss": _floored(frequency.expand(len(held_out), -1), labels),
+        "log_probability": torch.cat(straight),
+        "loss": torch.cat(losses, dim=1),
+        "prediction": torch.cat(predictions, dim=1),
+        "change": torch.cat(changes, dim=1),
     }
 
 
-def image_change(
-    images: Float[Tensor, "N C H W"], permutations: Int[Tensor, "M P"], random: Int[Tensor, "K P"]
-) -> Float[Tensor, " M"]:
-    """Distance of the pixels' second moments from those of moved images, relative to scrambling.
-
-    Args:
-        images: in any unit; at most `_MOMENT_IMAGES` random ones are read, and `_MOMENT_PIXELS`
-            random pixels.
-        permutations: candidates.
-        random: permutations whose mean distance is the unit.
-
-    >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
-    >>> identity, swap = torch.arange(4), torch.tensor([1, 0, 3, 2])
-    >>> image_change(image, torch.stack([identity, swap]), swap[None])
-    tensor([0., 1.])
-    """
-    chosen = torch.randperm(images.shape[2:].numel())[:_MOMENT_PIXELS]
-    # Files often come in the order of classes.
-    some = torch.randperm(len(images))[:_MOMENT_IMAGES, None, None]
-    pixels, channels = images.flatten(2), torch.arange(images.shape[1])[:, None]
-    largest = max(abs(float(bound)) for bound in pixels.aminmax()) or 1.0
-
-    def moments(where: Tensor) -> Tensor:
-        x = pixels[some, channels, where] / largest
-        return torch.einsum("ncp,ncq->pq", x, x) / len(x)
-
-    base = moments(chosen)
-    distances = [(moments(p[chosen]) - base).norm() for p in [*permutations, *random]]
-    unit = torch.stack(distances[len(permutations) :]).mean()
-    return torch.stack(distances[: len(permutations)]) / unit.clamp_min(1e-12)
+def _floored(probabilities: Tensor) -> Tensor:
+    """Logarithms of probabilities that are mixed with the uniform ones."""
+    return ((1 - FLOOR) * probabilities + FLOOR / probabilities.shape[-1]).log()
 
 
-def _score(trained: Trained, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    probabilities = trained.logits(images).softmax(-1)
-    return _floored(probabilities, labels), probabilities.argmax(-1)
+def _assemble(
+    data: LabelledImages, parts: list[Part], M: int, copies: float, chained: bool
+) -> Evidence:
+    """One column for each image that was questioned; of several answers their mean."""
+    asked = torch.zeros(len(data))
+    for part in parts:
+        asked[part["images"]] += 1
+    shown = asked > 0
 
+    def mean(name: str) -> Tensor:
+        first = parts[0][name]
+        per_image = first.ndim == 1 or name == "log_probability"
+        columns = [part[name] if per_image else part[name].T for part in parts]
+        total = columns[0].new_zeros((len(data), *columns[0].shape[1:]))
+        for part, column in zip(parts, columns, strict=True):
+            total[part["images"]] += column
+        total = total[shown] / asked[shown].reshape(-1, *[1] * (total.ndim - 1))
+        return total if per_image else total.T.contiguous()
 
-def _floored(probabilities: Tensor, labels: Tensor) -> Tensor:
-    uniform = 1 / probabilities.shape[-1]
-    mixed = (1 - FLOOR) * probabilities + FLOOR * uniform
-    return -mixed.gather(-1, labels[:, None]).squeeze(-1).log()
-
-
-def _permute(images: Tensor, permutation: Tensor) -> Tensor:
-    return images.flatten(2)[..., permutation].unflatten(-1, images.shape[2:])
+    loss, change = mean("loss"), mean("change")
+    # Of the first round: a mean of predictions is none.
+    prediction = torch.zeros((len(data), M), dtype=torch.int64)
+    for part in parts[:2]:
+        prediction[part["images"]] = part["prediction"][1 : M + 1].T
+    clusters = torch.arange(len(data)) if data.groups is None else data.groups.cpu()
+    K = RANDOM_PERMUTATIONS
+    return Evidence(
+        labels=data.labels[shown],
+        clusters=clusters[shown],
+        log_probability=mean("log_probability"),
+        chance_loss=mean("chance_loss"),
+        moved_loss=loss[1 : M + 1],
+        moved_prediction=prediction[shown].T.contiguous(),
+        change=change[1 : M + 1],
+        random_loss=loss[M + 1 : M + 1 + K],
+        random_change=change[M + 1 :],
+        moved_share=torch.zeros(M),
+        copies=copies,
+        classes=len(data.classes),
+        looks=1 + (len(parts) > 1) + (len(parts) > 2),
+        chained=chained,
+    )

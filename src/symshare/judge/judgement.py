@@ -2,102 +2,256 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from symshare.judge.evidence import Evidence
 from symshare.judge.statistics import (
-    holm_levels,
+    Estimate,
+    estimates,
     lower_share,
-    mean_and_error,
-    p_above,
-    quantile,
+    rejected,
+    told_apart,
     upper_share,
 )
-from symshare.judge.thresholds import ALPHA, CHANGE, DELTA, DELTA_APPROXIMATE, FLOOR, GAIN, MOMENTS
+from symshare.judge.thresholds import (
+    ALPHA,
+    APART,
+    CHANGE,
+    CHANGE_APPROXIMATE,
+    CHANGE_OF_CLASS,
+    DELTA,
+    DELTA_APPROXIMATE,
+    DELTA_OF_CLASS,
+    FLOOR,
+    GAIN,
+    LOOKS,
+    NOTICED,
+    NOTICED_HALF,
+    RANDOM_PERMUTATIONS,
+    SHOWN,
+)
 from symshare.records import Judgement, Power, RandomPermutation, Status
+
+LEVEL = ALPHA / LOOKS
+"""Family-wise error of each question at each look."""
 
 
 def measure_power(evidence: Evidence) -> Power:
-    """Ask whether the networks beat chance clearly and notice scrambled pixels."""
-    z = quantile(ALPHA)
-    gain, gain_error = mean_and_error(evidence.chance_loss - evidence.loss)
-    chance_loss = evidence.chance_loss.mean().item()
-    excess = evidence.random_loss - evidence.loss
-    random = tuple(
-        RandomPermutation(mean, (mean - z * error, mean + z * error))
-        for mean, error in map(mean_and_error, excess)
+    """Ask whether the networks beat chance clearly and notice what surely is no symmetry."""
+    E, clusters = evidence, evidence.clusters
+    gain, chance = estimates(torch.stack([E.chance_loss - E.loss, E.chance_loss]), clusters)
+    excess = E.random_loss - E.loss
+    random, changes = estimates(excess, clusters), estimates(E.random_change, clusters)
+    whole, half = E.random_change.split(RANDOM_PERMUTATIONS)
+    means = torch.stack([excess.mean(0), whole.mean(0), half.mean(0)])
+    scrambled, noticed, noticed_half = (
+        estimate.interval(LEVEL)[0] for estimate in estimates(means, clusters)
     )
-    scrambled, scrambled_error = mean_and_error(excess.mean(0))
+    known = _classes_told_apart(evidence)
+    share = float(torch.isin(E.labels, torch.tensor(known, dtype=torch.int64)).double().mean())
     reasons = []
     # Written so that what is not a number fails.
-    if not gain - z * gain_error >= GAIN * chance_loss:
+    if not gain.interval(LEVEL)[0] >= GAIN * chance.mean:
         reasons.append(
-            f"the network does not beat chance clearly: it takes {gain:.3f} of {chance_loss:.3f} "
-            f"nats off the loss, and {GAIN:.0%} are needed"
+            f"the network does not beat chance clearly: it takes {gain.mean:.3f} of "
+            f"{chance.mean:.3f} nats off the loss, and {GAIN:.0%} are needed"
         )
-    elif not scrambled - z * scrambled_error > DELTA_APPROXIMATE * gain:
+    elif not (
+        scrambled > DELTA_APPROXIMATE * gain.mean
+        and noticed > NOTICED
+        and noticed_half > NOTICED_HALF
+    ):
         reasons.append(
             "the network does not notice random permutations of the pixels, so it could not "
             "notice a broken symmetry"
         )
-    right = evidence.prediction == evidence.labels
+    elif not share >= SHOWN:
+        reasons.append(
+            f"the network tells too few classes from each other, those of {share:.0%} of the "
+            "images, and a move that exchanges the others could not be noticed"
+        )
+    right = E.prediction == E.labels
+    counts = E.labels.bincount()
+    entropy = torch.special.entr(counts / counts.sum()).sum().item()
     return Power(
         passed=not reasons,
         reasons=tuple(reasons),
         accuracy=right.double().mean().item(),
-        chance_accuracy=evidence.labels.bincount().max().item() / len(evidence.labels),
-        loss=evidence.loss.mean().item(),
-        chance_loss=chance_loss,
-        gain=gain,
-        random_permutations=random,
+        chance_accuracy=counts.max().item() / len(E.labels),
+        loss=E.loss.mean().item(),
+        chance_loss=chance.mean,
+        label_entropy=entropy,
+        gain=gain.mean,
+        told_apart=known,
+        random_permutations=tuple(
+            RandomPermutation(e.mean, e.interval(LEVEL), c.mean, c.interval(LEVEL))
+            for e, c in zip(random, changes, strict=False)
+        ),
+        half_permutations=tuple(c.mean for c in changes[RANDOM_PERMUTATIONS:]),
+    )
+
+
+def _classes_told_apart(evidence: Evidence) -> tuple[int, ...]:
+    """The classes that the networks tell from every other one."""
+    present = evidence.labels.unique().tolist()
+    logs, labels, clusters = evidence.log_probability, evidence.labels, evidence.clusters
+    where = {label: labels == label for label in present}
+    mixed = set()
+    for i, first in enumerate(present):
+        for second in present[:i]:
+            both = where[first] | where[second]
+            score = (logs[:, first] - logs[:, second])[both]
+            if not told_apart(score, where[first][both], clusters[both], APART):
+                mixed |= {first, second}
+    return tuple(label for label in present if label not in mixed)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What one of the two tests says about each candidate, all classes together and each.
+
+    Attributes:
+        estimates: of each candidate.
+        p_same, p_near, p_broken: p values against "at least the bound", "at least the looser
+            bound" and "at most the bound".
+        same, near, broken: whether these are rejected; broken also where a class is.
+        kept, lost: for each candidate, the classes that were shown to keep it, or to break it.
+    """
+
+    estimates: list[Estimate]
+    p_same: list[float]
+    p_near: list[float]
+    p_broken: list[float]
+    same: list[bool]
+    near: list[bool]
+    broken: list[bool]
+    kept: list[set[int]]
+    lost: list[set[int]]
+
+
+def _ask(
+    rows: Float[Tensor, "M N"],
+    scale: Float[Tensor, " N"],
+    bounds: tuple[float, float, float],
+    worst: float,
+    evidence: Evidence,
+) -> _Answer:
+    """Test whether the means of rows are below a share of the mean of a scale, with Holm's method.
+
+    Args:
+        rows: zero in the mean for a symmetry.
+        scale: in whose mean the bounds are measured, observation by observation.
+        bounds: what passes for zero; the looser bound; that of a single class.
+        worst: the largest possible value, of what was not drawn.
+        evidence: for labels and clusters.
+    """
+    bound, looser, of_class = bounds
+
+    def test(share: float, chosen: Tensor | slice, unseen: float) -> list[Estimate]:
+        return estimates((rows - share * scale)[:, chosen], evidence.clusters[chosen], unseen)
+
+    everything = slice(None)
+    p_same = [e.p_below(0.0) for e in test(bound, everything, worst)]
+    p_near = [e.p_below(0.0) for e in test(looser, everything, worst)]
+    p_broken = [e.p_above(0.0) for e in test(bound, everything, 0.0)]
+    classes = evidence.labels.unique().tolist()
+    p_kept, p_lost = [], []
+    for label in classes:
+        chosen = evidence.labels == label
+        p_kept += [e.p_below(0.0) for e in test(of_class, chosen, worst)]
+        # A class of which the networks know less than its frequency has no bound of its own.
+        of_none = test(0.0, chosen, 0.0)
+        p_lost += [
+            max(e.p_above(0.0), zero.p_above(0.0))
+            for e, zero in zip(test(of_class, chosen, 0.0), of_none, strict=True)
+        ]
+    kept, lost = rejected(p_kept, LEVEL), rejected([*p_broken, *p_lost], LEVEL)
+    M = len(rows)
+
+    def by_candidate(flags: list[bool]) -> list[set[int]]:
+        return [{c for k, c in enumerate(classes) if flags[k * M + i]} for i in range(M)]
+
+    lost_by_class = by_candidate(lost[M:])
+    return _Answer(
+        estimates(rows, evidence.clusters),
+        p_same,
+        p_near,
+        p_broken,
+        rejected(p_same, LEVEL),
+        rejected(p_near, LEVEL),
+        [a or bool(b) for a, b in zip(lost[:M], lost_by_class, strict=True)],
+        by_candidate(kept),
+        lost_by_class,
     )
 
 
 def judge_candidates(
-    evidence: Evidence, names: Sequence[str], residuals: Sequence[float | None], passed: bool
+    evidence: Evidence, names: Sequence[str], inverses: Sequence[int], power: Power
 ) -> tuple[Judgement, ...]:
-    """Judge each candidate, with Holm's correction over all of them for each question.
+    """Judge each candidate together with its inverse.
 
-    Evidence and residuals are in the order of the names. Nothing is decided where the power gate
-    was not passed.
+    A symmetry has its inverse, so both are asked as one: the mean of their rows is tested, once
+    for both. Holm's correction holds over these pairs, for each question, and where classes are
+    asked, over classes and pairs together.
+
+    Args:
+        evidence: rows of candidates in the order of the names.
+        names: of the candidates.
+        inverses: position of the inverse of each, or its own where that is no candidate.
+        power: the power gate; nothing is decided where it was not passed.
     """
-    excess = evidence.moved_loss - evidence.loss
-    gain = evidence.chance_loss - evidence.loss
+    E = evidence
+    first = [min(i, j) for i, j in enumerate(inverses)]
+    pairs = sorted(set(first))
+    partner = [inverses[i] for i in pairs]
+    excess, change = E.moved_loss - E.loss, E.change
     # Largest change of a floored loss; what could happen to an image that was not drawn.
-    worst = math.log(evidence.classes / FLOOR)
-    p_symmetric = [_p_below(row - DELTA * gain, worst) for row in excess]
-    p_approximate = [_p_below(row - DELTA_APPROXIMATE * gain, worst) for row in excess]
-    p_broken = [_p_below(DELTA * gain - row, worst) for row in excess]
-    symmetric, approximate, broken = (
-        [p <= level for p, level in zip(ps, holm_levels(ps, ALPHA), strict=True)]
-        for ps in (p_symmetric, p_approximate, p_broken)
+    worst = math.log(E.classes / FLOOR)
+    loss = _ask(
+        (excess[pairs] + excess[partner]) / 2,
+        E.chance_loss - E.loss,
+        (DELTA, DELTA_APPROXIMATE, DELTA_OF_CLASS),
+        worst,
+        E,
     )
-    z = quantile(ALPHA / 2 / max(len(names), 1))
+    law = _ask(
+        (change[pairs] + change[partner]) / 2,
+        torch.ones_like(E.chance_loss),
+        (CHANGE, CHANGE_APPROXIMATE, CHANGE_OF_CLASS),
+        1.0,
+        E,
+    )
+    counts = E.labels.bincount(minlength=E.classes)
+    level = LEVEL / 2 / max(len(pairs), 1)
     judgements = []
     for i, name in enumerate(names):
-        mean, error = mean_and_error(excess[i])
-        change, residual = evidence.image_change[i].item(), residuals[i]
-        status: Status = "undecided"
-        if passed and (symmetric[i] or approximate[i]):
-            status = "symmetric" if symmetric[i] else "approximate"
-            # Unlike the data by more than a little and more than chance, as is what is no number.
-            if not change <= CHANGE and (residual is None or not residual <= MOMENTS):
-                status = "tolerated"
-        elif passed and broken[i]:
-            status = "broken"
-        kept, by_class, lower = _kept(evidence, i, level=ALPHA / len(names))
+        k = pairs.index(first[i])
+        shown = loss.kept[k] & law.kept[k] & set(power.told_apart)
+        share = float(counts[sorted(shown)].sum()) / len(E.labels)
+        present = set(counts.nonzero().flatten().tolist())
+        kept, by_class, lower = _kept(E, i, level=LEVEL / len(names))
         judgements.append(
             Judgement(
                 name=name,
-                excess_loss=mean,
-                interval=(mean - z * error, mean + z * error),
-                p_symmetric=p_symmetric[i],
-                p_approximate=p_approximate[i],
-                p_broken=p_broken[i],
-                image_change=change,
-                residual=residual,
-                status=status,
+                status=_status(loss, law, k, share) if power.passed else "undecided",
+                excess_loss=loss.estimates[k].mean,
+                interval=loss.estimates[k].interval(level),
+                p_symmetric=loss.p_same[k],
+                p_approximate=loss.p_near[k],
+                p_broken=loss.p_broken[k],
+                change=law.estimates[k].mean,
+                change_interval=law.estimates[k].interval(level),
+                p_unchanged=law.p_same[k],
+                p_nearly_unchanged=law.p_near[k],
+                p_changed=law.p_broken[k],
+                moved_share=E.moved_share[i].item(),
+                classes_shown=tuple(sorted(shown)),
+                classes_broken=tuple(sorted(loss.lost[k] | law.lost[k])),
+                classes_open=tuple(sorted(present - shown - loss.lost[k] - law.lost[k])),
                 kept_share=kept,
                 kept_share_by_class=by_class,
                 kept_share_min=min(share for share in by_class if share is not None),
@@ -107,10 +261,17 @@ def judge_candidates(
     return tuple(judgements)
 
 
-def _p_below(x: Tensor, worst: float) -> float:
-    """P value of "the mean is at least zero", one unseen worst case counted in."""
-    mean, error = mean_and_error(x, unseen=worst)
-    return p_above(-mean, error, 0.0)
+def _status(loss: _Answer, law: _Answer, k: int, share: float) -> Status:
+    """The status of a pair of candidates, of which a share of the images was shown by class."""
+    labels_keep = (loss.same[k] or loss.near[k]) and not loss.lost[k]
+    images_keep = (law.same[k] or law.near[k]) and not law.lost[k]
+    if labels_keep and images_keep and share >= SHOWN:
+        return "symmetric" if loss.same[k] and law.same[k] else "approximate"
+    if labels_keep and not images_keep and law.broken[k]:
+        return "tolerated"
+    if (loss.broken[k] and not labels_keep) or (law.broken[k] and not images_keep):
+        return "broken"
+    return "undecided"
 
 
 def _kept(

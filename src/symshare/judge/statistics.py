@@ -1,14 +1,126 @@
-"""Bounds on means and shares, and Holm's correction, with numbers small enough to read."""
+"""Means of dependent observations with their errors, and tests that hold for many at once."""
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
+from scipy.special import stdtr, stdtrit
 from torch import Tensor
 
-_NORMAL = NormalDist()
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its standard error.
+
+    Attributes:
+        mean: the mean.
+        error: its standard error.
+        freedom: degrees of freedom: independent clusters less one.
+    """
+
+    mean: float
+    error: float
+    freedom: int
+
+    def p_above(self, bound: float) -> float:
+        """One-sided p value of the hypothesis that the true mean is at most `bound` (t test).
+
+        >>> round(Estimate(mean=1.0, error=0.5, freedom=1000).p_above(0.0), 4)
+        0.0229
+        """
+        if self.freedom < 1:
+            return 1.0
+        if self.error == 0:
+            return 0.0 if self.mean > bound else 1.0
+        return float(stdtr(self.freedom, (bound - self.mean) / self.error))
+
+    def p_below(self, bound: float) -> float:
+        """The same of the hypothesis that the true mean is at least `bound`."""
+        return Estimate(-self.mean, self.error, self.freedom).p_above(-bound)
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Bounds that leave out `level` on each side.
+
+        >>> low, high = Estimate(1.0, 0.5, 1000).interval(0.025)
+        >>> round(low, 2), round(high, 2)
+        (0.02, 1.98)
+        """
+        reach = -float(stdtrit(max(self.freedom, 1), level)) * self.error
+        return self.mean - reach, self.mean + reach
+
+
+def estimates(
+    rows: Float[Tensor, "R N"], clusters: Int[Tensor, " N"], unseen: float = 0.0
+) -> list[Estimate]:
+    """The mean of each row, with an error that holds for dependent observations.
+
+    The error is that of a ratio of sums over clusters (Cochran, Sampling Techniques, 1977, 6.3):
+    var = G / (G - 1) sum_g (S_g - n_g m)^2 / n^2, for G clusters of n_g observations with sums S_g.
+    With one observation in each it is the usual one.
+
+    Args:
+        rows: N observations each.
+        clusters: number of the cluster of each observation; different ones are independent.
+        unseen: value of one further cluster of the mean size that is counted into the mean, where
+            not zero. With the worst possible value it allows for a rare failure that so few
+            clusters had no chance to show.
+
+    >>> estimates(torch.tensor([[1.0, 3.0]]), torch.arange(2))
+    [Estimate(mean=2.0, error=1.0, freedom=1)]
+    >>> estimates(torch.tensor([[1.0, 3.0, 1.0, 3.0]]), torch.tensor([0, 1, 0, 1]))
+    [Estimate(mean=2.0, error=1.0, freedom=1)]
+    """
+    if not rows.shape[1]:
+        return [Estimate(0.0, 0.0, 0)] * len(rows)
+    number, where = clusters.unique(return_inverse=True)
+    rows = rows.double()
+    sizes = torch.bincount(where).double()
+    sums = rows.new_zeros(len(rows), len(number)).index_add_(1, where, rows)
+    total, count = sizes.sum(), len(sizes)
+    mean = sums.sum(1) / total
+    spread = (sums - mean[:, None] * sizes).square().sum(1)
+    error = (spread * count / max(count - 1, 1)).sqrt() / total
+    mean = (count * mean + unseen) / (count + 1) if unseen else mean
+    return [Estimate(m, e, count - 1) for m, e in zip(mean.tolist(), error.tolist(), strict=True)]
+
+
+def rejected(p_values: Sequence[float], alpha: float) -> list[bool]:
+    """Which hypotheses Holm's step-down procedure rejects.
+
+    All rejections together hold with a family-wise error of at most `alpha`.
+
+    >>> rejected([0.04, 0.001, 0.2], alpha=0.06)
+    [False, True, False]
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    done = [False] * len(p_values)
+    for rank, index in enumerate(order):
+        if not p_values[index] <= alpha / (len(p_values) - rank):
+            break
+        done[index] = True
+    return done
+
+
+def told_apart(
+    score: Float[Tensor, " N"], first: Bool[Tensor, " N"], clusters: Int[Tensor, " N"], level: float
+) -> bool:
+    """Whether a score is larger for some observations than for the others (Mann-Whitney).
+
+    >>> told_apart(torch.arange(10.0), torch.arange(10) > 4, torch.arange(10), 0.01)
+    True
+    """
+    from scipy.stats import mannwhitneyu
+
+    sides = []
+    for side in (first, ~first):
+        number, where = clusters[side].unique(return_inverse=True)
+        sums = score.new_zeros(len(number)).index_add_(0, where, score[side])
+        sides.append((sums / torch.bincount(where)).numpy())
+    if not min(map(len, sides)):
+        return False
+    return bool(mannwhitneyu(*sides, alternative="greater").pvalue <= level)
 
 
 def quantile(level: float) -> float:
@@ -17,57 +129,7 @@ def quantile(level: float) -> float:
     >>> round(quantile(0.025), 2)
     1.96
     """
-    return _NORMAL.inv_cdf(1 - level)
-
-
-def mean_and_error(x: Float[Tensor, " N"], unseen: float = 0.0) -> tuple[float, float]:
-    """Mean and its standard error.
-
-    Args:
-        x: independent observations.
-        unseen: one further observation that is counted in where not zero. With the worst
-            possible value it allows for a rare failure that so few observations had no chance
-            to show.
-
-    >>> import torch
-    >>> mean_and_error(torch.tensor([1.0, 3.0]))
-    (2.0, 1.0)
-    """
-    x = x.double()
-    if unseen:
-        x = torch.cat([x, x.new_tensor([unseen])])
-    return x.mean().item(), x.std().item() / math.sqrt(len(x))
-
-
-def p_above(mean: float, error: float, bound: float) -> float:
-    """One-sided p value of the hypothesis that the true mean is at most `bound`.
-
-    >>> round(p_above(mean=1.0, error=0.5, bound=0.0), 4)
-    0.0228
-    """
-    if error == 0:
-        return 0.0 if mean > bound else 1.0
-    return _NORMAL.cdf((bound - mean) / error)
-
-
-def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
-    """Level at which Holm's step-down procedure tests each hypothesis.
-
-    A hypothesis is rejected where its p value is at most its level; all rejections together
-    hold with a family-wise error of at most `alpha`.
-
-    >>> holm_levels([0.04, 0.001, 0.2], alpha=0.06)
-    [0.03, 0.02, 0.03]
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    levels = [0.0] * len(p_values)
-    level, failed = alpha, False
-    for rank, index in enumerate(order):
-        if not failed:
-            level = alpha / (len(p_values) - rank)
-        levels[index] = level
-        failed = failed or p_values[index] > level
-    return levels
+    return NormalDist().inv_cdf(1 - level)
 
 
 def lower_share(successes: int, trials: int, level: float) -> float:

@@ -1,12 +1,20 @@
 """From what is known of each candidate to a verdict on the set."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symshare.groups import GroupAction, generated
 from symshare.judge.evidence import Evidence
-from symshare.judge.judgement import judge_candidates, measure_power
-from symshare.judge.thresholds import ALPHA, DELTA, DELTA_APPROXIMATE, KEPT
+from symshare.judge.judgement import LEVEL, judge_candidates, measure_power
+from symshare.judge.thresholds import (
+    ALPHA,
+    CHANGE,
+    CHANGE_APPROXIMATE,
+    DELTA,
+    DELTA_APPROXIMATE,
+    KEPT,
+    MOVED,
+    OPEN,
+)
 from symshare.records import Judgement, Power, Status, Word
 
 
@@ -16,17 +24,24 @@ class Verdict:
 
     Attributes:
         word: "group" (the symmetric elements close), "approximate" (they do within the looser
-            bound), "partial" (broken, but some element keeps much of every class), "none",
+            bounds), "partial" (broken, but some element keeps much of every class), "none",
             "undecided".
         group: name of the exact or approximate group.
         found: names of the symmetric elements of the group, the identity left out.
         approximate: names of the elements of an approximate group.
         partial: names of the broken elements that keep at least `KEPT` of every class.
+        possible: name of the largest group that holds what was shown and is not excluded, where
+            that is more than was shown.
         judgements: one for each candidate.
         power: the power gate.
-        delta, delta_approximate: bounds in nats.
+        delta, delta_approximate: bounds of the excess loss in nats.
+        change, change_approximate: bounds of the change of the images.
         alpha: family-wise error of each question.
         samples: number of held-out images.
+        independent: number of their clusters, which are independent of one another.
+        copies: share of the images that have a near copy.
+        chained: whether near copies form chains, and so count as independent.
+        looks: looks at the evidence.
     """
 
     word: Word
@@ -34,24 +49,33 @@ class Verdict:
     found: tuple[str, ...]
     approximate: tuple[str, ...]
     partial: tuple[str, ...]
+    possible: str | None
     judgements: tuple[Judgement, ...]
     power: Power
     delta: float
     delta_approximate: float
+    change: float
+    change_approximate: float
     alpha: float
     samples: int
+    independent: int
+    copies: float
+    chained: bool
+    looks: int
 
 
-def decide(evidence: Evidence, action: GroupAction, residuals: Sequence[float | None]) -> Verdict:
+def decide(evidence: Evidence, action: GroupAction) -> Verdict:
     """Judge every element but the identity, then the set.
 
     Args:
-        evidence: rows of `moved_loss` in the order of the action's elements without the identity.
+        evidence: rows of candidates in the order of the action's elements without the identity.
         action: the candidates with their products.
-        residuals: of the second moments of the images, in the same order.
     """
     power = measure_power(evidence)
-    judgements = judge_candidates(evidence, action.names[1:], residuals, power.passed)
+    table = action.table.tolist()
+    inverses = [row.index(0) if 0 in row else g for g, row in enumerate(table)]
+    judgements = judge_candidates(evidence, action.names[1:], [g - 1 for g in inverses[1:]], power)
+    judgements = _consistent(action, judgements)
     found = approximate = partial = ()
     word: Word
     # Where the power gate failed, all are undecided.
@@ -68,19 +92,65 @@ def decide(evidence: Evidence, action: GroupAction, residuals: Sequence[float | 
     else:
         word = "undecided"
     members = found or approximate
+    possible = _subgroup(action, judgements, "symmetric", "approximate", "undecided")
+    larger = power.passed and set(possible) > set(members)
     return Verdict(
         word=word,
         group=action.subset(members).name if members else None,
         found=found,
         approximate=approximate,
         partial=partial,
+        possible=action.subset(possible).name if larger else None,
         judgements=judgements,
         power=power,
         delta=DELTA * max(power.gain, 0.0),
         delta_approximate=DELTA_APPROXIMATE * max(power.gain, 0.0),
+        change=CHANGE,
+        change_approximate=CHANGE_APPROXIMATE,
         alpha=ALPHA,
         samples=len(evidence.labels),
+        independent=len(evidence.clusters.unique()),
+        copies=evidence.copies,
+        chained=evidence.chained,
+        looks=evidence.looks,
     )
+
+
+def is_settled(evidence: Evidence, action: GroupAction) -> bool:
+    """Whether another look could decide nothing that matters."""
+    verdict = decide(evidence, action)
+    counts = evidence.labels.bincount(minlength=evidence.classes) / len(evidence.labels)
+
+    def settled(judgement: Judgement) -> bool:
+        if judgement.status == "approximate":
+            return min(judgement.p_broken, judgement.p_changed) <= LEVEL / len(verdict.judgements)
+        if judgement.status == "symmetric":
+            return float(counts[list(judgement.classes_open)].sum()) <= OPEN
+        return judgement.status != "undecided"
+
+    return verdict.power.passed and all(map(settled, verdict.judgements))
+
+
+def _consistent(action: GroupAction, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
+    """Judgements of which none contradicts those of its powers.
+
+    A symmetry has all its powers. So an element is broken where a power of it is, and where one is
+    tolerated only, so is the element at most.
+    """
+    table = action.table.tolist()
+    made = []
+    for g, judgement in enumerate(judgements, 1):
+        statuses, power = set(), table[g][g]
+        while power > 0 and power != g:
+            statuses.add(judgements[power - 1].status)
+            power = table[power][g]
+        status = judgement.status
+        if status in ("symmetric", "approximate", "undecided") and "broken" in statuses:
+            status = "broken"
+        elif status in ("symmetric", "approximate") and "tolerated" in statuses:
+            status = "tolerated"
+        made.append(replace(judgement, status=status))
+    return tuple(made)
 
 
 def _subgroup(
@@ -88,14 +158,16 @@ def _subgroup(
 ) -> tuple[str, ...]:
     """Largest group of elements of these statuses; none where several are equally large.
 
-    It is the set itself where that closes.
+    It is the set itself where that closes. No two elements of it differ on less than `MOVED` of
+    the variance: what hardly moves anything was not tested.
     """
     table = action.table.tolist()
+    small = {g for g, j in enumerate(judgements, 1) if j.moved_share < MOVED}
 
     def multiply(g: int, h: int) -> int:
         return -1 if -1 in (g, h) else table[g][h]
 
-    inside = {0, *(g for g, j in enumerate(judgements, 1) if j.status in statuses)}
+    inside = {0, *(g for g, j in enumerate(judgements, 1) if j.status in statuses)} - small
     subgroups = {frozenset([0])}
     frontier = list(subgroups)
     while frontier:

@@ -79,7 +79,7 @@ def propose(
     if len(images) < 8:
         raise ValueError(f"propose: expected at least 8 images, got {len(images)}; pass more")
     shape = (images.shape[2], images.shape[3])
-    exact = _lattice_maps(shape, periodic)
+    exact, coarse = _lattice_maps(shape, periodic)
     users: dict[str, Permutation] = {}
     if extra is not None:
         rows = permutations_on(extra, shape).tolist()
@@ -102,7 +102,7 @@ def propose(
             f"propose: at most {CAP} elements are judged, got {len(pile.elements)} with those "
             "handed over; hand over fewer"
         )
-    return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped, dropped)
+    return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped or coarse, dropped)
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,14 @@ class _Pile:
         self.elements[permutation] = Candidate(name, permutation, source, map, value)
 
 
-def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[LatticeMap]:
-    """Point maps of the shape and shifts along its periodic axes; closed where at most 48."""
+def _lattice_maps(
+    shape: tuple[int, int], periodic: tuple[str, ...]
+) -> tuple[list[LatticeMap], bool]:
+    """A group of point maps of the shape and shifts along its periodic axes.
+
+    Returns:
+        Its elements, and whether the cap left out some shifts.
+    """
     if unknown := [axis for axis in periodic if axis not in ("H", "W")]:
         raise ValueError(f'propose: periodic axes are "H" and "W", got {unknown}')
     if 1 in shape:
@@ -193,7 +199,7 @@ def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[Lat
     identity, *_ = maps = [map for map in point.maps if map is not None]
     # A coarser set of shifts is still a group; take the finest that closes within the cap.
     for step in range(1, max(shape) + 1):
-        lengths = {axis: shape["HW".index(axis)] for axis in periodic}
+        lengths = {axis: side for axis in periodic if (side := shape["HW".index(axis)]) > 1}
         if any(length % step for length in lengths.values()):
             continue
         shifts = [
@@ -208,12 +214,12 @@ def _lattice_maps(shape: tuple[int, int], periodic: tuple[str, ...]) -> list[Lat
             closed = closure(from_permutations(list(distinct), shape), cap=CAP)
         except ValueError:
             continue
-        return [map for map in closed.maps if map is not None]
-    return maps
+        return [map for map in closed.maps if map is not None], step > 1
+    return maps, bool(periodic)
 
 
 def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, int]:
-    """Adds what the statistics admit; returns whether the search was capped, and how many fell."""
+    """Adds what the statistics admit; returns whether a cap cut it, and how many fell."""
     pool, moments = pile.pool, pile.moments
     # A node costs C^2 P^2: colour gets fewer, to stay within seconds.
     nodes = NODES // len(moments.mean)
@@ -230,8 +236,9 @@ def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, 
             exact.append(_permutation(map, pool.grid))
         else:
             strangers.append(tuple(permutation.tolist()))
-    accepted, dropped = _grow({identity}, exact, moments, tolerance, PRODUCTS)
-    grown, lost = _grow(accepted, strangers, moments, tolerance)
+    accepted, dropped, cut = _grow({identity}, exact, moments, tolerance, PRODUCTS)
+    grown, lost, cut_strangers = _grow(accepted, strangers, moments, tolerance)
+    cut = cut or (cut_strangers and pool.grid == pool.shape)
     # Finds that mostly contradict one another are noise, and so may be the others.
     if pool.grid == pool.shape and 2 * lost <= len(strangers):
         accepted, dropped = grown, dropped + lost
@@ -245,7 +252,7 @@ def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, 
         pile.add_map(map, "statistics")
     for permutation in sorted(one for one, map in maps.items() if map is None):
         pile.add(permutation, "statistics")
-    return found.capped, dropped
+    return found.capped or cut, dropped
 
 
 def _grow(
@@ -254,29 +261,38 @@ def _grow(
     moments: Moments,
     tolerance: float,
     allowance: float = 1.0,
-) -> tuple[set[Permutation], int]:
+) -> tuple[set[Permutation], int, bool]:
     """Adds automorphisms, best first, with all their products, as automorphisms form a group.
 
-    Products count as automorphisms up to `allowance` times the tolerance.
+    Products count as automorphisms up to `allowance` times the tolerance. No two elements of the
+    group differ on less than `ALIKE` of the variance.
 
     Returns:
-        The grown set, and how many automorphisms have a product with it that is none.
+        The grown set, how many automorphisms have a product with it that is none, and whether
+        products were left out for want of room alone.
     """
     residuals = {find: residual(moments, np.array(find)) for find in finds if find}
     residuals = {find: value for find, value in residuals.items() if value <= tolerance}
-    lost = 0
+    lost, cut = 0, False
+
+    def moved(one: Permutation) -> float:
+        return float(moments.share[np.not_equal(one, range(len(one)))].sum())
+
     for find in sorted(residuals, key=lambda find: residuals[find]):
         if any(moments.share[np.not_equal(find, other)].sum() < ALIKE for other in group):
             continue
         grown = set(islice(generated(group | {find}, compose), CAP + 1))
-        if len(grown) > CAP or any(
+        # In a group, two elements differ where their quotient moves something.
+        if any(moved(element) < ALIKE for element in grown - group) or any(
             residual(moments, np.array(element)) > allowance * tolerance
             for element in grown - group
         ):
             lost += 1
+        elif len(grown) > CAP:
+            lost, cut = lost + 1, True
         else:
             group = grown
-    return group, lost
+    return group, lost, cut
 
 
 def _recognise(

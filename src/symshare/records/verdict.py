@@ -1,4 +1,4 @@
-"""What `verdict.json` (schema 1) and the `result.json` of each network hold."""
+"""What `verdict.json` (schema 2) and the `result.json` of each network hold."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,41 +16,60 @@ NETWORKS: tuple[NetworkName, ...] = ("cnn", "found", "gated", "sinkhorn")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the held-out test says about one candidate g.
+    """What the two held-out tests say about one candidate g, judged together with its inverse.
 
     Attributes:
         name: As in `symshare.groups`; `perm1`, `perm2`, ... where it is no lattice map.
+        status: `symmetric`: labels and images keep to the bounds, in the classes shown.
+            `approximate`: they keep to the looser bounds. `tolerated`: labels do, images do not:
+            the network does not mind, and the data has no such symmetry. `broken`: one of them
+            does not, over all images or in some class. `undecided`: none of these was shown;
+            always so where the power gate failed.
         excess_loss: Mean of NLL(g x, y) - NLL(x, y) over held-out images, in nats; zero for a
             symmetry, whatever the network.
-        interval: 95 % bounds of it, in nats, that hold for all candidates together (Bonferroni).
+        interval: Bounds of it, in nats, that hold for all candidates together (Bonferroni), at
+            level `alpha` over all looks.
         p_symmetric: p value against "the excess is at least `delta`".
         p_approximate: p value against "the excess is at least `delta_approximate`".
         p_broken: p value against "the excess is at most `delta`".
-        image_change: How unlike the data g makes the images: distance of their second moments, 1
-            for a random permutation of the pixels.
-        residual: Distance from an automorphism of the second moments in units of its tolerance,
-            so at most 1 passes; null where the grid of the search cannot express g.
-        status: Of the candidate. `tolerated` has the loss of a symmetry, but the moved images are
-            unlike the data: the network does not mind, and nothing was shown about the data.
-            Always `undecided` where the power gate failed.
+        change: How far the law of the moved images is from that of the images: mean of
+            s_g(g x, y) - s_g(x, y), where s_g is the probability that a held-out network gives to
+            "moved by g" against "not moved". Zero for a symmetry, whatever the network; at most the
+            distance in total variation, between 0 and 1.
+        change_interval: Bounds of it, as those of the excess.
+        p_unchanged: p value against "the change is at least the bound `change` of the verdict".
+        p_nearly_unchanged: p value against "it is at least `change_approximate`".
+        p_changed: p value against "it is at most the bound `change`".
+        moved_share: Share of the variance of the pixels that g moves; below 0.1 it is in no group.
+        classes_shown: Classes, by index, that were shown one by one to keep to the looser bounds.
+        classes_broken: Classes that were shown not to.
+        classes_open: Classes of which neither was shown, most often for want of images; the claim
+            does not hold for them.
         kept_share: Share of held-out images whose class is predicted right after g.
         kept_share_by_class: The same for each class; null for a class without held-out images.
         kept_share_min: The smallest of them.
         kept_share_min_lower: Lower bound, over the classes, of the share kept beyond guessing:
             (s - r) / (1 - r) for a class that keeps a share s (Wilson's lower bound) while a share
             r of all other images is called by its name (upper bound), each at level `alpha` /
-            number of candidates.
+            looks / number of candidates.
     """
 
     name: str
+    status: Status
     excess_loss: float
     interval: tuple[float, float]
     p_symmetric: float
     p_approximate: float
     p_broken: float
-    image_change: float
-    residual: float | None
-    status: Status
+    change: float
+    change_interval: tuple[float, float]
+    p_unchanged: float
+    p_nearly_unchanged: float
+    p_changed: float
+    moved_share: float
+    classes_shown: tuple[int, ...]
+    classes_broken: tuple[int, ...]
+    classes_open: tuple[int, ...]
     kept_share: float
     kept_share_by_class: tuple[float | None, ...]
     kept_share_min: float
@@ -86,11 +105,15 @@ class RandomPermutation:
 
     Attributes:
         excess_loss: Mean over held-out images, in nats.
-        interval: Bounds of it in nats, each one-sided at `alpha`.
+        interval: Bounds of it in nats, each one-sided at `alpha` over all looks.
+        change: Of the law of the images, as for a candidate.
+        change_interval: Bounds of it, as those of the excess.
     """
 
     excess_loss: float
     interval: tuple[float, float]
+    change: float
+    change_interval: tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -104,9 +127,12 @@ class Power:
         chance_accuracy: Share of the most frequent class.
         loss: Mean held-out loss in nats.
         chance_loss: Mean loss, in nats, of predicting the class frequencies of the training half.
+        label_entropy: Entropy of the frequencies of the classes, in nats: what there is to know.
         gain: `chance_loss` - `loss`, in nats: what the networks know about the label; may be
             negative.
-        random_permutations: Permutations of the pixels that a network with power notices.
+        told_apart: Classes, by index, that the networks tell from every other one.
+        random_permutations: Permutations of all pixels that a network with power notices.
+        half_permutations: Change that permutations of half of the pixels make.
     """
 
     passed: bool
@@ -115,8 +141,11 @@ class Power:
     chance_accuracy: float
     loss: float
     chance_loss: float
+    label_entropy: float
     gain: float
+    told_apart: tuple[int, ...]
     random_permutations: tuple[RandomPermutation, ...]
+    half_permutations: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -190,10 +219,20 @@ class VerdictRecord(Record):
             `group`.
         approximate: Elements of an approximate group; empty unless `verdict` is `approximate`.
         partial: Elements that keep enough of every class; empty unless `verdict` is `partial`.
+        possible: Name of the largest group that holds what was shown and is not excluded; null
+            where that is no more than was shown.
+        capped: Whether a cap ended the search for candidates, so that the group of the data may be
+            larger than the one that is named.
         delta: Excess loss, in nats, that passes for zero; 0 where the networks know nothing.
         delta_approximate: The looser bound, in nats.
-        alpha: Family-wise error over all candidates, each direction by itself.
+        change: Change of the law of the images that passes for none.
+        change_approximate: The looser bound.
+        alpha: Family-wise error over all candidates, classes and looks, each question by itself.
         samples: Number of held-out images.
+        independent: Number of clusters of them that are independent of one another: groups that
+            were given, near copies that were found, and single images.
+        copies: Share of the images that have a near copy.
+        looks: Looks at the evidence; the next one was not needed where all was decided.
         elements: One for each candidate, in the order of `candidates.json` without the identity.
         power: The power gate.
         accuracy: Test accuracy of the compared networks: `cnn` is plain, `found` has the found set
@@ -209,7 +248,7 @@ class VerdictRecord(Record):
         classes: Names of the classes; labels are indices into it.
     """
 
-    schema: Literal[1] = 1
+    schema: Literal[2] = 2
     symshare: str
     source: str
     transform: str
@@ -220,10 +259,17 @@ class VerdictRecord(Record):
     found: tuple[str, ...]
     approximate: tuple[str, ...]
     partial: tuple[str, ...]
+    possible: str | None
+    capped: bool
     delta: float
     delta_approximate: float
+    change: float
+    change_approximate: float
     alpha: float
     samples: int
+    independent: int
+    copies: float
+    looks: int
     elements: tuple[Element, ...]
     power: Power
     accuracy: dict[NetworkName, Accuracy | None]

@@ -12,14 +12,14 @@ from symshare.report.folder import Folder
 STATUSES: tuple[Status, ...] = ("symmetric", "approximate", "tolerated", "undecided", "broken")
 CLASSES_SHOWN = 10
 # Columns of the strip of classes, by the longest class name [letters].
-ACROSS = ((4, 10), (8, 5), (11, 4), (15, 3))
+ACROSS = ((4, 10), (7, 5), (9, 4), (13, 3))
 
 Pair = tuple[pictures.Picture, pictures.Picture]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """An excess loss and its interval as positions on the common axis [percent]."""
+    """A mean and its interval as positions on the common axis of a test [percent]."""
 
     at: float
     low: float
@@ -37,13 +37,19 @@ class Kept:
 
 @dataclass(frozen=True)
 class Card:
-    """One candidate; pictures are (before, after)."""
+    """One candidate; pictures are (before, after).
+
+    `broken` and `open` name the classes that were shown to break, and those left open.
+    """
 
     entry: Element
     what: str
     partial: bool
-    mark: Mark
+    loss: Mark
+    change: Mark
     kept: Kept
+    broken: str
+    open: str
     image: Pair | None
     kernel: Pair | None
 
@@ -54,9 +60,20 @@ def drawn_losses(verdict: VerdictRecord) -> list[float]:
     return [number for item in items for number in (item.excess_loss, *item.interval)]
 
 
-def mark(axis: charts.Axis, item: Element | RandomPermutation) -> Mark:
-    """Where a loss and its interval stand on the axis."""
-    return Mark(*(axis.at(number) for number in (item.excess_loss, *item.interval)))
+def drawn_changes(verdict: VerdictRecord) -> list[float]:
+    """Every number that the common axis of changes has to reach."""
+    items = (*verdict.elements, *verdict.power.random_permutations)
+    return [number for item in items for number in (item.change, *item.change_interval)]
+
+
+def loss_mark(scale: charts.Scale, item: Element | RandomPermutation) -> Mark:
+    """Where an excess loss and its interval stand."""
+    return Mark(*(scale.axis.at(number) for number in (item.excess_loss, *item.interval)))
+
+
+def change_mark(scale: charts.Scale, item: Element | RandomPermutation) -> Mark:
+    """Where a change of the images and its interval stand."""
+    return Mark(*(scale.axis.at(number) for number in (item.change, *item.change_interval)))
 
 
 def _limits(images: Tensor) -> tuple[float, float]:
@@ -73,7 +90,7 @@ def examples(folder: Folder) -> list[tuple[str, pictures.Picture]]:
     return shown
 
 
-def cards(folder: Folder, axis: charts.Axis) -> list[Card]:
+def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card]:
     """All candidates, the most symmetric ones first."""
     verdict = folder.verdict
     on_image = _on_image(folder)
@@ -82,8 +99,11 @@ def cards(folder: Folder, axis: charts.Axis) -> list[Card]:
             entry=entry,
             what=sentences.element(entry.name, entry.source),
             partial=entry.name in verdict.partial,
-            mark=mark(axis, entry),
+            loss=loss_mark(loss, entry),
+            change=change_mark(change, entry),
             kept=_kept(verdict.classes, entry.kept_share_by_class),
+            broken=sentences.broken_classes(entry.classes_broken, verdict.classes),
+            open=sentences.open_classes(entry.classes_open, verdict.classes),
             image=on_image.get(entry.name),
             kernel=_on_kernel(entry),
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from symshare.records import NetworkName
 from symshare.report.folder import Run
-from symshare.report.sentences import minus
+from symshare.report.sentences import decimals, minus
 
 MARGIN = 3.0
 POINTS = 240
@@ -74,6 +74,52 @@ def loss_axis(values: Sequence[float], delta: float) -> Axis:
     signed = [sign * power for power in powers for sign in (1, -1)]
     marks = [0.0, *signed, *(3 * power for power in powers[1:])]
     return _with_ticks(Axis(low, high, bend), marks, lambda x: minus(f"{x:g}"), apart=11.0)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axis of one of the two tests, with the bounds of its verdict.
+
+    Attributes:
+        title: what is measured, with its unit.
+        axis: common to all candidates.
+        bound: what passes for zero.
+        bound_at, looser_at: where it and the looser bound stand [percent]; the latter is None where
+            it lies outside.
+        bound_label, looser_label: what is written there.
+    """
+
+    title: str
+    axis: Axis
+    bound: float
+    bound_at: float
+    looser_at: float | None
+    bound_label: str
+    looser_label: str
+
+
+def loss_scale(values: Sequence[float], bound: float, looser: float) -> Scale:
+    """The scale of excess losses [nats]: every value to be drawn, delta, and the looser bound."""
+    axis = loss_axis(values, bound)
+    labels = f"δ {decimals(bound)}", decimals(looser)
+    return Scale("excess loss [nats]", axis, bound, *_bounds_at(axis, bound, looser), *labels)
+
+
+def change_scale(values: Sequence[float], bound: float, looser: float) -> Scale:
+    """The linear scale of changes of the images: every value to be drawn, and the two bounds.
+
+    >>> [label for _, label in change_scale([0.9], 0.05, 0.1).axis.ticks]
+    ['0', '0.2', '0.4', '0.6', '0.8', '1']
+    """
+    low, high = min([-0.1, *values]), max([1.0, *values])
+    marks = sorted((i / 5 for i in range(-10, 11)), key=abs)
+    axis = _with_ticks(Axis(low, high), marks, lambda x: minus(f"{x:g}"), apart=11.0)
+    labels = f"{bound:g}", f"{looser:g}"
+    return Scale("change of the images", axis, bound, *_bounds_at(axis, bound, looser), *labels)
+
+
+def _bounds_at(axis: Axis, bound: float, looser: float) -> tuple[float, float | None]:
+    return axis.at(bound), axis.at(looser) if bound < looser <= axis.high else None
 
 
 def accuracy_axis(values: Sequence[float]) -> Axis:

@@ -56,12 +56,15 @@ class StackPanel:
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """The learned measure of one element: each seed's value and their mean."""
+    """The learned measure of one element: each seed's value and their mean.
+
+    `member` says whether the verdict's group holds it.
+    """
 
     name: str
     mean: float
     values: list[float]
-    found: bool
+    member: bool
 
 
 def _element_names(run: Run, count: int) -> list[str]:
@@ -175,7 +178,7 @@ def measures(folder: Folder) -> list[MeasureRow]:
     names = _element_names(runs[0], len(runs[0].tensors["measure"]))
     learned = (run.tensors["measure"].float() for run in runs)
     values = torch.stack([measure for measure in learned if len(measure) == len(names)]).T
-    bold = {names[0], *folder.verdict.found}
+    bold = {names[0], *folder.verdict.found, *folder.verdict.approximate}
     return [
         MeasureRow(name, float(of_seeds.mean()), of_seeds.tolist(), name in bold)
         for name, of_seeds in zip(names, values, strict=True)

@@ -1,25 +1,32 @@
 """Put a run directory on one page."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from symshare.files import write_atomically
-from symshare.records import Accuracy, NetworkName, VerdictRecord
+from symshare.records import Accuracy, Judgement, NetworkName, VerdictRecord, Word
 from symshare.report import candidates, charts, networks, sentences
 from symshare.report.folder import Folder, read
-from symshare.report.sentences import count, duration, interval, listed, nats, percent
+from symshare.report.sentences import count, decimals, duration, interval, listed, percent
 
 LABELS: dict[NetworkName, tuple[str, str]] = {
     "cnn": ("Plain CNN", "no symmetry built in"),
-    "found": ("Found", "G-CNN with the elements that were found"),
     "gated": ("Gated", "every candidate that acts on kernels, a learned measure picks among them"),
     "sinkhorn": ("Sinkhorn", "a free doubly stochastic stack, learned with the weights"),
 }
+# The G-CNN is built with what the verdict allows, which is not always an exact symmetry.
+G_CNN: dict[Word, tuple[str, str]] = {
+    "group": ("Found", "G-CNN with the elements that were found"),
+    "approximate": ("Approximate", "G-CNN with the approximate group"),
+    "partial": ("Partial", "G-CNN with the clearest partial element"),
+}
+# What each card repeats as data, besides the name, the status and the measure of its candidate.
+ATTRIBUTES = tuple(f.name for f in fields(Judgement) if f.name not in ("name", "status"))
 CARDS_SHOWN = 16
 # Functions that the template calls by their names.
-WORDS = (count, duration, interval, listed, nats, percent)
+WORDS = (count, decimals, duration, interval, listed, percent)
 
 
 def write_report(run_dir: Path) -> Path:
@@ -59,26 +66,29 @@ def _render(folder: Folder) -> str:
 def _content(folder: Folder) -> dict[str, Any]:
     """Everything the template names."""
     verdict = folder.verdict
-    axis = charts.loss_axis(candidates.drawn_losses(verdict), verdict.delta)
-    cards = candidates.cards(folder, axis)
-    power, looser = verdict.power, verdict.delta_approximate
+    loss, change = _scales(verdict)
+    cards = candidates.cards(folder, loss, change)
+    power = verdict.power
     answer, sentence = sentences.help_answer(verdict)
     accuracy_axis, accuracy_rows = _accuracy(verdict)
     with_config = [run for run in folder.runs if run.config]
     return {
         **{word.__name__: word for word in WORDS},
-        "labels": LABELS,
+        "labels": {**LABELS, "found": G_CNN.get(verdict.verdict, G_CNN["group"])},
         "verdict": verdict,
-        "badge": f"{verdict.verdict} {verdict.group or ''}".strip(),
+        "badge": _badge(verdict),
+        "attributes": ATTRIBUTES,
         "examples": candidates.examples(folder),
-        "axis": axis,
+        "loss": loss,
+        "change": change,
         "delta_share": verdict.delta / power.gain if power.gain > 0 else None,
-        "delta_at": axis.at(verdict.delta),
-        "looser_at": axis.at(looser) if verdict.delta < looser <= axis.high else None,
         "cards": cards[:CARDS_SHOWN],
         "more_cards": cards[CARDS_SHOWN:],
         "power": power,
-        "random_marks": [candidates.mark(axis, item) for item in power.random_permutations],
+        "half_changes": " and ".join(decimals(change) for change in power.half_permutations),
+        "told_apart": sentences.told_apart(verdict),
+        "random_losses": [candidates.loss_mark(loss, r) for r in power.random_permutations],
+        "random_changes": [candidates.change_mark(change, r) for r in power.random_permutations],
         "answer": answer,
         "answer_sentence": sentence,
         "accuracy_axis": accuracy_axis,
@@ -91,6 +101,22 @@ def _content(folder: Folder) -> dict[str, Any]:
         "config": folder.config,
         "run_configs": [next(runs) for _, runs in groupby(with_config, lambda run: run.model)],
     }
+
+
+def _scales(verdict: VerdictRecord) -> tuple[charts.Scale, charts.Scale]:
+    """The scales of the two tests."""
+    losses, changes = candidates.drawn_losses(verdict), candidates.drawn_changes(verdict)
+    return (
+        charts.loss_scale(losses, verdict.delta, verdict.delta_approximate),
+        charts.change_scale(changes, verdict.change, verdict.change_approximate),
+    )
+
+
+def _badge(verdict: VerdictRecord) -> str:
+    """The verdict in a few words, with the name of its group if there is one."""
+    if not verdict.group:
+        return verdict.verdict
+    return f"{verdict.verdict} {'containing ' if verdict.capped else ''}{verdict.group}"
 
 
 @dataclass(frozen=True)

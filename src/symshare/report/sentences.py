@@ -27,22 +27,22 @@ def minus(text: str) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def nats(value: float) -> str:
-    """A loss in nats, to three decimals.
+def decimals(value: float) -> str:
+    """A loss in nats, or a change of the images, to three decimals.
 
-    >>> nats(0.01234), nats(-0.0001)
+    >>> decimals(0.01234), decimals(-0.0001)
     ('0.012', '0.000')
     """
     return minus(f"{round(value, 3) + 0.0:.3f}")
 
 
 def interval(bounds: tuple[float, float]) -> str:
-    """An interval of losses.
+    """An interval of losses, or of changes.
 
     >>> interval((0.01, 0.5))
     '[0.010, 0.500]'
     """
-    return f"[{nats(bounds[0])}, {nats(bounds[1])}]"
+    return f"[{decimals(bounds[0])}, {decimals(bounds[1])}]"
 
 
 def percent(fraction: float | None, digits: int = 1) -> str:
@@ -100,6 +100,43 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
+def broken_classes(indices: Sequence[int], classes: Sequence[str]) -> str:
+    """The classes in which a candidate breaks; empty where it breaks in none.
+
+    >>> broken_classes((1,), ("cat", "dog")), broken_classes((0, 1), ("cat", "dog"))
+    ('dog', 'all 2')
+    """
+    if len(indices) == len(classes):
+        return f"all {len(classes)}"
+    return listed([classes[i] for i in indices], most=12) if indices else ""
+
+
+def open_classes(indices: Sequence[int], classes: Sequence[str], most: int = 8) -> str:
+    """The classes left open, or their number where there are many; empty where there are none.
+
+    >>> open_classes((0, 2), ("cat", "dog", "hen")), open_classes((0, 2), "abc", most=1)
+    ('cat, hen', '2 of 3')
+    """
+    if most < len(indices) < len(classes):
+        return f"{len(indices)} of {len(classes)}"
+    return broken_classes(indices, classes)
+
+
+def told_apart(verdict: VerdictRecord) -> str:
+    """Which classes the networks tell from each other, so that an exchange would be noticed."""
+    classes, known = verdict.classes, verdict.power.told_apart
+    mixed = [i for i in range(len(classes)) if i not in known]
+    if not mixed:
+        return f"The network tells each of the {len(classes)} classes from every other one."
+    if not known:
+        return f"The network tells none of the {len(classes)} classes from every other one."
+    return (
+        f"The network tells {len(known)} of {len(classes)} classes from every other one. Not told "
+        f"from some other class: {open_classes(mixed, classes)}. Whether a move exchanges what the "
+        "network mixes was not tested."
+    )
+
+
 def welch(found: Sequence[float], cnn: Sequence[float]) -> tuple[float, float] | None:
     """The 95 % interval of a difference of two means (Welch's t test, unequal variances).
 
@@ -130,9 +167,14 @@ def points(fraction: float) -> str:
     return minus(f"{round(100 * fraction, 1) + 0.0:+.1f}")
 
 
+def _built_in(verdict: VerdictRecord) -> tuple[str, ...]:
+    """The elements that a G-CNN can have built in: an exact group, an approximate one, or parts."""
+    return verdict.found or verdict.approximate or verdict.partial
+
+
 def missing_accuracy(verdict: VerdictRecord, model: NetworkName) -> str:
     """Why a network has no accuracy."""
-    if model == "found" and not verdict.found:
+    if model == "found" and not _built_in(verdict):
         return "nothing was found, so there is no symmetry to build in"
     planned = model in verdict.planned
     return "not trained in this run" if planned else "no such network exists here"
@@ -140,7 +182,7 @@ def missing_accuracy(verdict: VerdictRecord, model: NetworkName) -> str:
 
 def missing_tensors(verdict: VerdictRecord, model: NetworkName) -> str:
     """Why a network has no kernels to show."""
-    if model == "found" and not verdict.found:
+    if model == "found" and not _built_in(verdict):
         return "Nothing was found, so no network with it was trained."
     if model not in verdict.planned:
         return "No such network exists for these images and these elements."
@@ -150,21 +192,19 @@ def missing_tensors(verdict: VerdictRecord, model: NetworkName) -> str:
 def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
     """Does using the symmetry help? The answer in a word or two, and the sentences behind it."""
     cnn, found = verdict.accuracy["cnn"], verdict.accuracy["found"]
-    if not found and not verdict.found:
+    if not _built_in(verdict):
         rest = f" The plain CNN reaches {percent(cnn.mean)} on the test set." if cnn else ""
-        return "Not measured", (
-            "Nothing was found to hold exactly, so no network was built on it." + rest
-        )
+        return "Not measured", ("Nothing was found to hold, so no network was built on it." + rest)
     if "found" not in verdict.planned:
         return "Not measured", (
-            "No network can be built with what was found; the remarks below the verdict say why."
-        )
-    if not (cnn and found):
-        return "Not measured", (
-            "The networks with and without the found symmetry were not both trained. "
-            "The same command with the same output folder takes up where it stopped."
+            "No network can be built with these elements; the remarks below the verdict say why."
         )
     kind = "found" if verdict.found else "approximate" if verdict.approximate else "partial"
+    if not (cnn and found):
+        return "Not measured", (
+            f"The networks with and without the {kind} symmetry were not both trained. "
+            "The same command with the same output folder takes up where it stopped."
+        )
     difference = found.mean - cnn.mean
     fewer = ""
     if cnn.mean < 1:

@@ -4,23 +4,25 @@ import csv
 import io
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor, nn
-from torch.nn.functional import cross_entropy
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from symshare.data import TEST_SEED, LabelledImages, Transform, freeze, stream
 from symshare.files import damaged, write_atomically
 from symshare.layers import synchronise
 from symshare.models import representation_parameters
 from symshare.representations import shared
-from symshare.train.objective import Penalty
+from symshare.train.objective import Classify, Penalty, Task
 from symshare.train.processes import start
 from symshare.train.settings import Hardware, OptimConfig
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMNS",
+    "Early",
     "Progress",
     "Standardise",
     "Trained",
@@ -79,7 +82,8 @@ class Trained:
 
     def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
         """Loss and accuracy on a test part, transformed once."""
-        return _evaluate("test", self.model, freeze(data, law, TEST_SEED))
+        shown = freeze(data, law, TEST_SEED)
+        return _evaluate("test", self.model, (shown.images, shown.labels), Classify())
 
 
 def train(
@@ -91,6 +95,8 @@ def train(
     *,
     validation: LabelledImages | None = None,
     validation_law: Transform | None = None,
+    task: Task | None = None,
+    early: "Early | None" = None,
     out: Path | None = None,
     watch: Callable[[], Mapping[str, float]] = dict,
     progress: Progress = unseen,
@@ -106,6 +112,8 @@ def train(
         seed: of batches and transformations. The same seed gives the same numbers on one machine.
         validation: read `optim.evaluations` times, transformed once.
         validation_law: the transformation of these images; by default that of training.
+        task: what the network is trained for; by default the labels.
+        early: stop where the validation loss no longer falls; not together with `out`.
         out: folder for `metrics.csv` and `checkpoints/last.ckpt`, from which an interrupted call
             continues; nothing is written where None.
         watch: what else to note at every evaluation, further columns of `metrics.csv`.
@@ -116,9 +124,14 @@ def train(
         The trained network.
 
     Raises:
-        ValueError: where a checkpoint cannot be read, or a batch has fewer images than there are
-            processes.
+        ValueError: where a checkpoint cannot be read, a batch has fewer images than there are
+            processes, or an early stop has no validation part or is to be resumed.
     """
+    if early is not None and (validation is None or out is not None):
+        raise ValueError(
+            "train: an early stop needs a validation part, and keeps no checkpoint; give "
+            "validation= and leave out= away"
+        )
     held_out = None
     if validation is not None:
         some = torch.randperm(len(validation), generator=torch.Generator().manual_seed(seed))
@@ -131,7 +144,7 @@ def train(
             f"train: each of {hardware.processes} processes needs an image of every batch, got "
             f"batch_size {optim.batch_size}; use fewer devices or a larger batch"
         )
-    training = Training(network, data, law, optim, seed, held_out, saved)
+    training = Training(network, data, law, optim, seed, held_out, task or Classify(), early, saved)
     fabric = start(hardware)
     fabric.broadcast(training)
     try:
@@ -149,6 +162,8 @@ class Training:
 
     Attributes:
         held_out: images of the evaluations, transformed.
+        task: what the network is trained for.
+        early: when to stop before all steps are done.
         saved: content of the checkpoint to go on from.
     """
 
@@ -158,6 +173,8 @@ class Training:
     optim: OptimConfig
     seed: int
     held_out: LabelledImages | None
+    task: Task
+    early: "Early | None"
     saved: dict[str, Any] | None
 
     def run(
@@ -172,12 +189,18 @@ class Training:
         All draw the same batches and the same transformations, and each takes its part of every
         batch. So the gradient is that of the whole batch, whatever their number.
         """
-        optim, seed, network = self.optim, self.seed, self.network
+        optim, seed, network, task = self.optim, self.seed, self.network, self.task
         optimizer, schedule = optimizer_of(network, optim)
-        model: nn.Module = nn.Sequential(Standardise(self.data.images), network)
+        standardise = Standardise(self.data.images)
+        model: nn.Module = nn.Sequential(standardise, network)
         if fabric.world_size > 1:
             model = synchronise(model)
         model, stepper = fabric.setup(model, optimizer)
+        early = None if self.early is None else _Mean(self.early, standardise, network)
+        held_out = None
+        if self.held_out is not None:
+            drawn = stream("validation", seed)
+            held_out = task.prepare(self.held_out.images, self.held_out.labels, drawn)
         first, rows = 0, []
         if self.saved is not None:
             first, rows = self.saved["epochs"], self.saved["rows"]
@@ -195,11 +218,12 @@ class Training:
                 order = stream("batches", seed, epoch)
                 steps, sums = epoch * optim.epoch_steps, _Sums(fabric.device)
                 for images, labels in batches(data, optim.batch_size, optim.epoch_steps, order):
-                    x = _part(self.law(images, transformations), fabric)
-                    y = _part(labels, fabric)
+                    x = self.law(images, transformations)
+                    whole = task.prepare(x, labels, transformations)
+                    part = [_part(rows_of, fabric) for rows_of in whole]
+                    y = part[1]
                     with shared(network):
-                        logits = model(x)
-                        loss = cross_entropy(logits, y)
+                        loss, logits = task.loss(model, *part)
                         # Gradients are averaged over processes, whose parts may differ by one.
                         share = len(y) * fabric.world_size / len(labels)
                         objective = share * loss + penalty()
@@ -208,14 +232,16 @@ class Training:
                     stepper.step()
                     if schedule is not None:
                         schedule.step()
+                    if early is not None:
+                        early.update(network)
                     sums.add(loss, logits, y)
                     steps += 1
                     progress(steps, optim.epochs * optim.epoch_steps)
 
                 row: Row = {"epoch": epoch, "step": steps, "lr": optimizer.param_groups[0]["lr"]}
                 row |= sums.means("train", fabric)
-                if self.held_out is not None:
-                    row |= _evaluate("val", model, self.held_out, fabric)
+                if held_out is not None:
+                    row |= _evaluate("val", early.model if early else model, held_out, task, fabric)
                 rows.append({**row, **watch()})
                 if out is not None:
                     _write_metrics(out / "metrics.csv", rows)
@@ -229,7 +255,50 @@ class Training:
                     content = io.BytesIO()
                     torch.save(state, content)
                     write_atomically(out / "checkpoints" / "last.ckpt", content.getvalue())
-        return Trained(model, rows)
+                if early is not None and early.stops(epoch, row["val_loss"]):
+                    progress(optim.epochs * optim.epoch_steps, optim.epochs * optim.epoch_steps)
+                    break
+        return Trained(early.best() if early else model, rows)
+
+
+@dataclass(frozen=True)
+class Early:
+    """When to stop before all steps are done.
+
+    What is evaluated and returned is an exponential mean of the weights, which is good at any time,
+    while a schedule of the learning rate would have to end first.
+
+    Attributes:
+        decay: of the mean in each step.
+        patience: evaluations without a smaller validation loss after which training stops; the
+            weights that had the smallest are returned.
+    """
+
+    decay: float = 0.97
+    patience: int = 2
+
+
+class _Mean:
+    """The mean of the weights over steps, and what it was at its best."""
+
+    def __init__(self, early: Early, standardise: nn.Module, network: nn.Module):
+        self.early = early
+        self.average = AveragedModel(network, multi_avg_fn=partial(_towards, early.decay))
+        self.model = nn.Sequential(standardise, self.average)
+        self.state: dict[str, Tensor] = {}
+        self.epoch, self.least = 0, float("inf")
+
+    def update(self, network: nn.Module) -> None:
+        self.average.update_parameters(network)
+
+    def stops(self, epoch: int, loss: float) -> bool:
+        if loss < self.least or not self.state:
+            self.state, self.epoch, self.least = deepcopy(self.model.state_dict()), epoch, loss
+        return epoch - self.epoch >= self.early.patience
+
+    def best(self) -> nn.Module:
+        self.model.load_state_dict(self.state)
+        return self.model
 
 
 class Standardise(nn.Module):
@@ -303,22 +372,28 @@ class _Sums:
         return {f"{part}_loss": loss, f"{part}_accuracy": accuracy}
 
 
+def _towards(decay: float, mean: Any, current: Any, steps: Tensor | int) -> None:
+    """One step of an exponential mean, which is nearly the plain mean of the first few."""
+    get_ema_multi_avg_fn(min(decay, (int(steps) + 1) / (int(steps) + 10)))(mean, current, steps)
+
+
 def _evaluate(
-    part: str, model: nn.Module, data: LabelledImages, fabric: "Fabric | None" = None
+    part: str,
+    model: nn.Module,
+    prepared: tuple[Tensor, ...],
+    task: Task,
+    fabric: "Fabric | None" = None,
 ) -> dict[str, float]:
     """Mean loss and accuracy; each process of `fabric` reads its part, without it this one all."""
     model.eval()
     device = next(model.parameters()).device
     with torch.inference_mode():
         sums = _Sums(device)
-        pairs = zip(
-            data.images.split(_EVALUATION_BATCH), data.labels.split(_EVALUATION_BATCH), strict=True
-        )
-        for images, labels in pairs:
-            y = _part(labels, fabric).to(device)
-            if len(y):
-                logits = model(_part(images, fabric).to(device))
-                sums.add(cross_entropy(logits, y), logits, y)
+        for batch in zip(*(rows.split(_EVALUATION_BATCH) for rows in prepared), strict=True):
+            own = [_part(rows, fabric).to(device) for rows in batch]
+            if len(own[1]):
+                loss, logits = task.loss(model, *own)
+                sums.add(loss, logits, own[1])
         return sums.means(part, fabric)
 
 

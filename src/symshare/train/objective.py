@@ -1,15 +1,41 @@
-"""What training minimises beside the cross entropy."""
+"""What training minimises: the loss of a task, and penalties."""
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from symshare.representations import Measure, Representation, Stack
 from symshare.train.settings import OptimConfig
 
-__all__ = ["Penalty", "norm_as_printed", "overlap"]
+__all__ = ["Classify", "Penalty", "Task", "norm_as_printed", "overlap"]
+
+
+@runtime_checkable
+class Task(Protocol):
+    """What a network is trained for."""
+
+    def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
+        """What the loss reads of a batch, one row for each image; the labels come second."""
+        ...
+
+    def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss of these rows in nats, and the logits of their labels."""
+        ...
+
+
+class Classify:
+    """The label of each image, by cross entropy."""
+
+    def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
+        return images, labels
+
+    def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
+        images, labels = prepared
+        logits = model(images)
+        return cross_entropy(logits, labels), logits
 
 
 class Penalty:

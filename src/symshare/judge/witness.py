@@ -1,0 +1,104 @@
+"""The network that a verdict rests on: it guesses the label of an image, and what moved it."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from symshare.models import probe
+
+NOISE = 0.5
+"""Noise in training, in units of the spread of the pixels of each image: a witness that leans on
+single pixels scatters in its answers where images are few."""
+
+
+class Witness(nn.Module):
+    """A small plain CNN with two heads on one trunk.
+
+    The first gives a logit for each class. The second gives, for each of L moves and each class,
+    a logit of "this image, of that class, was moved by this move"; the first move is the identity.
+    That of a class is the sum of one for all classes and one of its own, which starts at zero: what
+    all classes share is learned from all of them.
+
+    Args:
+        channels: of the images.
+        classes: number of classes K.
+        moves: number of moves L, the identity counted in.
+        size: height and width of the images.
+
+    >>> labels, moves = Witness(1, 10, 8, (8, 8))(torch.zeros(2, 1, 8, 8))
+    >>> labels.shape, moves.shape
+    (torch.Size([2, 10]), torch.Size([2, 8, 10]))
+    """
+
+    def __init__(self, channels: int, classes: int, moves: int, size: tuple[int, int]):
+        super().__init__()
+        network = probe(channels, classes, size)
+        self.trunk, self.label = network[:-1], network[-1]
+        features = self.trunk(torch.zeros(1, channels, *size)).shape[1]
+        self.move = nn.Linear(features, moves)
+        self.move_of_class = nn.Linear(features, moves * classes)
+        nn.init.zeros_(self.move_of_class.weight)
+        nn.init.zeros_(self.move_of_class.bias)
+
+    def forward(
+        self, x: Float[Tensor, "B C H W"]
+    ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B L K"]]:
+        if self.training:
+            spread = x.std((1, 2, 3), keepdim=True, correction=0)
+            x = x + NOISE * spread * torch.randn_like(x)
+        features = self.trunk(x)
+        own = self.move_of_class(features).unflatten(-1, (len(self.move.bias), -1))
+        return self.label(features), self.move(features)[..., None] + own
+
+
+@dataclass(frozen=True, eq=False)
+class GuessBoth:
+    """The task of a witness: the labels of images, and which move made each image what it is.
+
+    Half of the rows are as they are, the other half moved by random moves; the prior of the moves
+    is taken out of the logits, so that their differences are logarithms of likelihood ratios.
+
+    Attributes:
+        permutations: the L moves, as source indices over the pixels, the identity first.
+    """
+
+    permutations: Int[Tensor, "L P"]
+
+    def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
+        moves = torch.randint(1, len(self.permutations), (len(images),), generator=generator)
+        return images, labels, moves.to(images.device)
+
+    def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
+        images, labels, moves = prepared
+        moved = permute(images, self.permutations.to(images.device)[moves])
+        logits, guesses = model(torch.cat([images, moved]))
+        others = len(self.permutations) - 1
+        prior = guesses.new_full((1 + others,), -math.log(2 * others))
+        prior[0] = -math.log(2)
+        guesses = of_class(guesses, torch.cat([labels, labels])) + prior
+        answers = torch.cat([torch.zeros_like(moves), moves])
+        logits = logits[: len(images)]
+        return cross_entropy(logits, labels) + cross_entropy(guesses, answers), logits
+
+
+def of_class(guesses: Float[Tensor, "B L K"], labels: Int[Tensor, " B"]) -> Float[Tensor, "B L"]:
+    """The logits of moves for the class of each image."""
+    chosen = labels[:, None, None].expand(-1, guesses.shape[1], 1)
+    return guesses.gather(-1, chosen).squeeze(-1)
+
+
+def permute(
+    images: Float[Tensor, "B C H W"], permutations: Int[Tensor, "B P"]
+) -> Float[Tensor, "B C H W"]:
+    """Move each image by its own permutation of pixels: `new[p] = old[permutation[p]]`.
+
+    >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+    >>> permute(image, torch.tensor([[1, 0, 3, 2]])).flatten().tolist()
+    [1.0, 0.0, 3.0, 2.0]
+    """
+    source = permutations[:, None].expand(-1, images.shape[1], -1)
+    return images.flatten(2).gather(-1, source).unflatten(-1, images.shape[2:])
