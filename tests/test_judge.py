@@ -238,11 +238,11 @@ def test_the_level_holds_for_clusters_at_exactly_the_bound():
     flip = groups.flips("W")
     delta = decide(base, flip).delta
     false = 0
-    for _ in range(300):
+    for _ in range(100):
         source = torch.randn(1, 200, generator=generator).repeat_interleave(10, 1)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + source)
         false += decide(trial, flip).judgements[0].status == "symmetric"
-    assert false <= 15
+    assert false <= 6
 
 
 def test_approximate_between_the_two_bounds():
@@ -326,7 +326,7 @@ def test_undecided_with_few_images():
 
 def test_what_the_printed_interval_decides_is_decided():
     generator = torch.Generator().manual_seed(0)
-    for _ in range(50):
+    for _ in range(20):
         costs = (torch.rand(7, generator=generator) * 0.3).tolist()
         verdict = decide(evidence(costs, noise=0.8), D4)
         for j in verdict.judgements:
@@ -340,16 +340,16 @@ def test_what_the_printed_interval_decides_is_decided():
 
 
 def test_the_level_holds_over_all_candidates():
-    """Seven elements exactly at delta: at most 5 % of studies may call any of them symmetric."""
+    """Seven elements exactly at delta: at one look a third of 5 % of studies may claim any."""
     generator = torch.Generator().manual_seed(0)
     base = evidence([0.0] * 7)
     delta = decide(base, D4).delta
     false = 0
-    for _ in range(400):
+    for _ in range(150):
         noise = 4 * torch.randn(7, 400, generator=generator)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + noise)
         false += any(j.status == "symmetric" for j in decide(trial, D4).judgements)
-    assert 1 <= false <= 34
+    assert false <= 8
 
 
 def test_holm_by_hand():
@@ -399,16 +399,29 @@ def test_nothing_is_shown_by_one_cluster_or_none():
     assert estimates(torch.zeros(2, 0), torch.arange(0)) == [Estimate(0.0, 0.0, 0)] * 2
 
 
-def test_classes_are_told_apart_by_rank_and_by_cluster():
-    x = np.random.default_rng(0).normal(size=60)
-    first = torch.arange(60) < 30
-    score = torch.tensor(x) + 0.8 * first
-    expected = stats.mannwhitneyu(score[:30], score[30:], alternative="greater").pvalue
-    assert told_apart(score, first, torch.arange(60), expected * 1.001)
-    assert not told_apart(score, first, torch.arange(60), expected * 0.999)
-    clusters = torch.arange(60) // 30
-    assert not told_apart(score, first, clusters, 0.05)
-    assert not told_apart(score, torch.ones(60, dtype=torch.bool), torch.arange(60), 0.05)
+def test_pairs_of_classes_are_told_apart_by_the_test_of_welch():
+    logs = torch.tensor(np.random.default_rng(0).normal(size=(90, 3))).log_softmax(-1)
+    labels = torch.arange(90) % 3
+    logs[:, 0] += 0.3 * (labels == 0)
+    for a in range(3):
+        for b in range(3):
+            if a != b:
+                score = (logs[:, a] - logs[:, b]).numpy()
+                first, second = score[labels == a], score[labels == b]
+                z = stats.ttest_ind(first, second, equal_var=False).statistic
+                level = stats.norm.sf(z)
+                for factor, expected in ((1.001, True), (0.999, False)):
+                    found = told_apart(logs, labels, torch.arange(90), float(level * factor))
+                    assert bool(found[a, b]) == expected
+
+
+def test_copies_tell_no_classes_apart_and_neither_does_one_image():
+    logs = torch.tensor([[0.9, 0.1], [0.2, 0.8]]).log().repeat_interleave(30, 0)
+    labels, every = torch.arange(60) // 30, torch.arange(60)
+    noisy = logs + 0.01 * torch.randn(60, 2, generator=torch.Generator().manual_seed(0))
+    assert told_apart(noisy, labels, every, 0.01)[0, 1]
+    assert not told_apart(noisy, labels, every // 30, 0.01).any()
+    assert not told_apart(noisy[29:31], labels[29:31], torch.arange(2), 0.01).any()
 
 
 @pytest.mark.parametrize("level", [0.05, 0.05 / 48, 1e-9])

@@ -97,17 +97,11 @@ def measure_power(evidence: Evidence) -> Power:
 
 def _classes_told_apart(evidence: Evidence) -> tuple[int, ...]:
     """The classes that the networks tell from every other one."""
-    present = evidence.labels.unique().tolist()
-    logs, labels, clusters = evidence.log_probability, evidence.labels, evidence.clusters
-    where = {label: labels == label for label in present}
-    mixed = set()
-    for i, first in enumerate(present):
-        for second in present[:i]:
-            both = where[first] | where[second]
-            score = (logs[:, first] - logs[:, second])[both]
-            if not told_apart(score, where[first][both], clusters[both], APART):
-                mixed |= {first, second}
-    return tuple(label for label in present if label not in mixed)
+    E = evidence
+    present = E.labels.unique()
+    apart = told_apart(E.log_probability, E.labels, E.clusters, APART)[present][:, present]
+    alone = apart.sum(1) == len(present) - 1
+    return tuple(present[alone].tolist())
 
 
 @dataclass(frozen=True)

@@ -104,23 +104,36 @@ def rejected(p_values: Sequence[float], alpha: float) -> list[bool]:
 
 
 def told_apart(
-    score: Float[Tensor, " N"], first: Bool[Tensor, " N"], clusters: Int[Tensor, " N"], level: float
-) -> bool:
-    """Whether a score is larger for some observations than for the others (Mann-Whitney).
+    log_probability: Float[Tensor, "N K"],
+    labels: Int[Tensor, " N"],
+    clusters: Int[Tensor, " N"],
+    level: float,
+) -> Bool[Tensor, "K K"]:
+    """Which pairs of classes the probabilities tell apart, whatever the other classes.
 
-    >>> told_apart(torch.arange(10.0), torch.arange(10) > 4, torch.arange(10), 0.01)
-    True
+    For classes a and b the score log p_a - log p_b has to be larger for images of a than for those
+    of b: Welch's test with the normal law, of means over clusters.
+
+    >>> logs = torch.tensor([0.9, 0.8, 0.9, 0.3, 0.2, 0.2])
+    >>> logs = torch.stack([logs, 1 - logs], dim=1).log()
+    >>> told_apart(logs, torch.arange(6) // 3, torch.arange(6), 0.01)
+    tensor([[False,  True],
+            [ True, False]])
     """
-    from scipy.stats import mannwhitneyu
-
-    sides = []
-    for side in (first, ~first):
-        number, where = clusters[side].unique(return_inverse=True)
-        sums = score.new_zeros(len(number)).index_add_(0, where, score[side])
-        sides.append((sums / torch.bincount(where)).numpy())
-    if not min(map(len, sides)):
-        return False
-    return bool(mannwhitneyu(*sides, alternative="greater").pvalue <= level)
+    classes = log_probability.shape[1]
+    mean = torch.full((classes, classes), torch.nan, dtype=torch.float64)
+    error = mean.clone()
+    for label in labels.unique().tolist():
+        chosen = labels == label
+        number, where = clusters[chosen].unique(return_inverse=True)
+        logs = log_probability[chosen].double()
+        scores = logs.new_zeros(len(number), classes).index_add_(0, where, logs[:, [label]] - logs)
+        scores /= torch.bincount(where)[:, None]
+        mean[label] = scores.mean(0)
+        if len(number) > 1:
+            error[label] = scores.var(0) / len(number)
+    # Where a class has fewer than two clusters, what is no number is no answer.
+    return (mean + mean.T) / (error + error.T).sqrt() > quantile(level)
 
 
 def quantile(level: float) -> float:

@@ -229,7 +229,13 @@ def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, 
     # Steps along an axis are cheap to try, and the search may miss them among many other finds.
     steps = [LatticeMap(((1, 0), (0, 1)), step) for step in ((0, 1), (1, 0))]
     exact += [_permutation(step, pool.grid) for step in steps]
-    strangers = []
+    # So is the exchange of two rows or columns: with the steps it makes all orders of them.
+    places = np.arange(len(identity)).reshape(pool.grid)
+    strangers = [
+        tuple(np.delete(np.insert(places, 0, places.take(1, axis), axis), 2, axis).ravel().tolist())
+        for axis in (0, 1)
+        if pool.grid[axis] > 2
+    ]
     for permutation in found.permutations:
         map = _recognise(permutation, found.live, pool.grid)
         if map:
