@@ -20,7 +20,7 @@ from symshare.judge.statistics import (
     told_apart,
     upper_share,
 )
-from symshare.judge.witness import GuessBoth, Witness, of_class, permute
+from symshare.judge.witness import NOISE, GuessBoth, Witness, of_class, permute
 from symshare.train import loop
 from symshare.train.settings import OptimConfig
 
@@ -630,7 +630,7 @@ def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
 
     task = GuessBoth(permutations)
     prepared = task.prepare(images, torch.arange(50) % 3, torch.Generator().manual_seed(0))
-    loss, logits = task.loss(Network(), *prepared)
+    loss, logits = task.loss(Network().eval(), *prepared)
     as_they_are, moved = seen[0].split(50)
     assert torch.equal(as_they_are, images)
     assert prepared[2].min() == 1
@@ -640,6 +640,28 @@ def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
     # unmoved, the others one of three.
     assert loss.item() == pytest.approx(math.log(3) + (math.log(2) + math.log(6)) / 2)
     assert len(logits) == 50
+
+
+def test_noise_is_read_in_training_only_and_in_units_of_each_image():
+    seen = []
+
+    class Network(torch.nn.Module):
+        def forward(self, x):
+            seen.append(x)
+            return torch.zeros(len(x), 2), torch.zeros(len(x), 2, 2)
+
+    task = GuessBoth(torch.stack([torch.arange(400), torch.arange(400).flip(0)]))
+    images = torch.randn(6, 1, 20, 20, generator=torch.Generator().manual_seed(1))
+    images *= torch.tensor([0.0, 1.0, 1.0, 10.0, 10.0, 1e-3])[:, None, None, None]
+    prepared = task.prepare(images, torch.arange(6) % 2, torch.Generator().manual_seed(0))
+    task.loss(Network().eval(), *prepared)
+    task.loss(Network().train(), *prepared)
+    spread = (seen[1] - seen[0]).std((1, 2, 3)) / images.std((1, 2, 3)).repeat(2).clamp_min(1e-9)
+    assert spread[[0, 6]].tolist() == [0.0, 0.0]
+    expected = torch.full((10,), NOISE)
+    torch.testing.assert_close(
+        spread[[1, 2, 3, 4, 5, 7, 8, 9, 10, 11]], expected, rtol=0.15, atol=0
+    )
 
 
 def test_permute_moves_as_the_action_does():

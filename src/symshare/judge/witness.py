@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from symshare.models import probe
 
 NOISE = 0.5
-"""Noise in training, in units of the spread of the pixels of each image: a witness that leans on
+"""Noise in training, in units of the spread of each channel of each image: a witness that leans on
 single pixels scatters in its answers where images are few."""
 
 
@@ -47,9 +47,6 @@ class Witness(nn.Module):
     def forward(
         self, x: Float[Tensor, "B C H W"]
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B L K"]]:
-        if self.training:
-            spread = x.std((1, 2, 3), keepdim=True, correction=0)
-            x = x + NOISE * spread * torch.randn_like(x)
         features = self.trunk(x)
         own = self.move_of_class(features).unflatten(-1, (len(self.move.bias), -1))
         return self.label(features), self.move(features)[..., None] + own
@@ -70,12 +67,18 @@ class GuessBoth:
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
         moves = torch.randint(1, len(self.permutations), (len(images),), generator=generator)
-        return images, labels, moves.to(images.device)
+        # Drawn for the whole batch, so that several processes read what one does.
+        noise = torch.randn(len(images), 2, *images.shape[1:], generator=generator)
+        return images, labels, moves.to(images.device), noise.to(images)
 
     def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
-        images, labels, moves = prepared
+        images, labels, moves, noise = prepared
         moved = permute(images, self.permutations.to(images.device)[moves])
-        logits, guesses = model(torch.cat([images, moved]))
+        both = torch.cat([images, moved])
+        if model.training:
+            spread = both.std((2, 3), keepdim=True, correction=0)
+            both = both + NOISE * spread * torch.cat([noise[:, 0], noise[:, 1]])
+        logits, guesses = model(both)
         others = len(self.permutations) - 1
         prior = guesses.new_full((1 + others,), -math.log(2 * others))
         prior[0] = -math.log(2)
