@@ -77,7 +77,7 @@ def test_discover_with_torchrun(tmp_path):
     # Long trainings make differences of any rounding, such as that of other orders of a batch.
     for first, second in zip(one["elements"], two["elements"], strict=True):
         assert second["status"] == first["status"]
-        assert second["excess_loss"] == pytest.approx(first["excess_loss"], abs=0.05)
+        assert second["excess_loss"] == pytest.approx(first["excess_loss"], abs=0.05, rel=0.05)
     for name in one["planned"]:
         runs = [rows(tmp_path / n / "runs" / f"{name}-seed0") for n in ("two", "one")]
         torch.testing.assert_close(runs[0][0], runs[1][0], rtol=1e-5, atol=1e-5)
