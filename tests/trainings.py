@@ -8,12 +8,13 @@ import torch
 from experiments.residual import GroupResNet, ResidualArchitecture
 from symshare import groups
 from symshare.data import load, transform
+from symshare.judge.witness import GuessBoth, Witness
 from symshare.models import build_network
 from symshare.representations import Gated, Sinkhorn
 from symshare.settings import NetworkConfig
 from symshare.train.loop import train
 from symshare.train.processes import together
-from symshare.train.settings import Hardware, OptimConfig
+from symshare.train.settings import Early, Hardware, OptimConfig
 
 # An odd number, so that two processes have unequal parts.
 OPTIM = OptimConfig(steps=12, evaluations=3, batch_size=15, entropy=0.01, norm=0.01, measure=0.1)
@@ -54,7 +55,29 @@ def trainings(hardware):
         rows = [list(row.values()) for row in trained.rows]
         state = {key: value.clone() for key, value in network.state_dict().items()}
         found[name] = {**state, "rows": torch.tensor(rows), "y": trained.logits(splits.test.images)}
+    found["witness"] = witness(splits, law, hardware)
     return found
+
+
+def witness(splits, law, hardware):
+    """The network of the held-out tests, which guesses moves as well and stops by itself."""
+    torch.manual_seed(0)
+    square = groups.dihedral(4).permutation((8, 8))
+    optim = OptimConfig(steps=12, evaluations=4, batch_size=15, lr=5e-3, schedule="constant")
+    trained = train(
+        Witness(1, 10, len(square), (8, 8)),
+        splits.train,
+        law,
+        optim,
+        1,
+        validation=splits.validation,
+        task=GuessBoth(square),
+        early=Early(patience=1),
+        hardware=hardware,
+    )
+    rows = torch.tensor([list(row.values()) for row in trained.rows])
+    labels, moves = trained.model(splits.test.images)
+    return {"rows": rows, "labels": labels.detach(), "moves": moves.detach()}
 
 
 if __name__ == "__main__":

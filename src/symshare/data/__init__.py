@@ -1,13 +1,14 @@
 """Labelled images in three stratified parts, and the seeded transformations put on them."""
 
-from symshare.data.copies import near_copies
+from symshare.data.copies import Copies, joined, near_copies
 from symshare.data.images import LabelledImages
 from symshare.data.sources import load
-from symshare.data.splits import Splits, divide, joined, sample, split
+from symshare.data.splits import Splits, divide, sample, split
 from symshare.data.transforms import TEST_SEED, Transform, freeze, rotate, scale, stream, transform
 
 __all__ = [
     "TEST_SEED",
+    "Copies",
     "LabelledImages",
     "Splits",
     "Transform",

@@ -1,4 +1,4 @@
-"""Near copies: images that differ by far less than images of one class do."""
+"""What depends on one another: near copies, and what numberings of images join."""
 
 from __future__ import annotations
 
@@ -71,9 +71,6 @@ def near_copies(data: LabelledImages) -> Copies:
         >>> near_copies(data).share, int(near_copies(data).cluster.max()) + 1
         (1.0, 20)
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     N, alone = len(data), torch.arange(len(data))
     scale = _typical_distance(data)
     if N < 2 or not scale > 0:
@@ -90,8 +87,7 @@ def near_copies(data: LabelledImages) -> Copies:
     while True:
         found = _near_pairs(images, pooled, cluster, NEAR * scale)
         pairs = torch.cat([pairs, found], dim=1)
-        edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs.numpy())), (N, N))
-        cluster = torch.from_numpy(connected_components(edges, directed=False)[1]).long()
+        cluster = _connected(pairs, N)
         largest = int(cluster.bincount().max())
         if largest > max(LARGEST * N, 2):
             return Copies(alone, len(pairs.unique()) / N, True)
@@ -102,6 +98,28 @@ def near_copies(data: LabelledImages) -> Copies:
     cluster = torch.where(open_, N + alone, cluster).unique(return_inverse=True)[1]
     copied = cluster.bincount()[cluster] > 1
     return Copies(cluster, float(copied.double().mean()), False)
+
+
+def joined(first: Int[Tensor, " N"], second: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
+    """Number what two numberings join: two positions are one where either says so, or a chain does.
+
+    Example:
+        >>> joined(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 2])).tolist()
+        [0, 0, 0, 1]
+    """
+    ones, first = first.unique(return_inverse=True)
+    others, second = second.unique(return_inverse=True)
+    pairs = torch.stack([first, len(ones) + second])
+    return _connected(pairs, len(ones) + len(others))[first]
+
+
+def _connected(pairs: Int[Tensor, "2 M"], count: int) -> Int[Tensor, " count"]:
+    """The number of what each of `count` things is connected with by pairs."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    edges = coo_array((np.ones(pairs.shape[1]), tuple(pairs.numpy())), (count, count))
+    return torch.from_numpy(connected_components(edges, directed=False)[1]).long()
 
 
 def _near_pairs(
@@ -131,11 +149,11 @@ def _near_pairs(
 
 def _typical_distance(data: LabelledImages) -> float:
     """Median distance of two images of one class, each image with the next of its class."""
-    order = data.labels.cpu().argsort(stable=True)
-    order = order[torch.randperm(len(order), generator=torch.Generator().manual_seed(0))]
-    order = order[data.labels.cpu()[order].argsort(stable=True)]
+    labels = data.labels.cpu()
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    order = order[labels[order].argsort(stable=True)]
     first, second = order[:-1], order[1:]
-    same = data.labels.cpu()[first] == data.labels.cpu()[second]
+    same = labels[first] == labels[second]
     if not same.any():
         return 0.0
     images = data.images.cpu().float().flatten(1)

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
 
+from symshare.data.copies import joined
 from symshare.data.images import LabelledImages
 
 TEST_SHARE = 0.20
@@ -181,23 +182,6 @@ def _split_groups(
     cut = _draw_groups(pool, VALIDATION_SHARE, seed, name)
     train, validation = (pool.subset(part.nonzero().flatten()) for part in (~cut, cut))
     return Splits(train, validation, test, source)
-
-
-def joined(first: Int[Tensor, " N"], second: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """Number what two numberings join: two positions are one where either says so, or a chain does.
-
-    Example:
-        >>> joined(torch.tensor([0, 0, 1, 2]), torch.tensor([0, 1, 1, 2])).tolist()
-        [0, 0, 0, 1]
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    ones, first = first.unique(return_inverse=True)
-    others, second = second.unique(return_inverse=True)
-    size = len(ones) + len(others)
-    edges = coo_array((np.ones(len(first)), (first, len(ones) + second)), (size, size))
-    return torch.from_numpy(connected_components(edges, directed=False)[1])[first].long()
 
 
 def _draw_groups(

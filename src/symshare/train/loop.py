@@ -24,14 +24,13 @@ from symshare.models import representation_parameters
 from symshare.representations import shared
 from symshare.train.objective import Classify, Penalty, Task
 from symshare.train.processes import start
-from symshare.train.settings import Hardware, OptimConfig
+from symshare.train.settings import Early, Hardware, OptimConfig
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 __all__ = [
     "COLUMNS",
-    "Early",
     "Progress",
     "Standardise",
     "Trained",
@@ -96,7 +95,7 @@ def train(
     validation: LabelledImages | None = None,
     validation_law: Transform | None = None,
     task: Task | None = None,
-    early: "Early | None" = None,
+    early: Early | None = None,
     out: Path | None = None,
     watch: Callable[[], Mapping[str, float]] = dict,
     progress: Progress = unseen,
@@ -174,7 +173,7 @@ class Training:
     seed: int
     held_out: LabelledImages | None
     task: Task
-    early: "Early | None"
+    early: Early | None
     saved: dict[str, Any] | None
 
     def run(
@@ -259,23 +258,6 @@ class Training:
                     progress(optim.epochs * optim.epoch_steps, optim.epochs * optim.epoch_steps)
                     break
         return Trained(early.best() if early else model, rows)
-
-
-@dataclass(frozen=True)
-class Early:
-    """When to stop before all steps are done.
-
-    What is evaluated and returned is an exponential mean of the weights, which is good at any time,
-    while a schedule of the learning rate would have to end first.
-
-    Attributes:
-        decay: of the mean in each step.
-        patience: evaluations without a smaller validation loss after which training stops; the
-            weights that had the smallest are returned.
-    """
-
-    decay: float = 0.97
-    patience: int = 2
 
 
 class _Mean:

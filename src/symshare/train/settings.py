@@ -9,7 +9,15 @@ from typing import Any, Literal
 from symshare.names import check_transform
 from symshare.settings import NetworkConfig
 
-__all__ = ["Accelerator", "DataConfig", "FitConfig", "Hardware", "OptimConfig", "Precision"]
+__all__ = [
+    "Accelerator",
+    "DataConfig",
+    "Early",
+    "FitConfig",
+    "Hardware",
+    "OptimConfig",
+    "Precision",
+]
 
 Accelerator = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["32-true", "bf16-mixed", "64-true"]
@@ -94,6 +102,23 @@ class OptimConfig:
         for name in ("lr", "representation_lr"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Early:
+    """When to stop before all steps are done.
+
+    What is evaluated and returned is an exponential mean of the weights, which is good at any time,
+    while a schedule of the learning rate would have to end first.
+
+    Attributes:
+        decay: of the mean in each step.
+        patience: evaluations without a smaller validation loss after which training stops; the
+            weights that had the smallest are returned.
+    """
+
+    decay: float = 0.97
+    patience: int = 2
 
 
 @dataclass(frozen=True)
