@@ -11,12 +11,11 @@ from experiments.image_settings import ImageRun
 from symshare import __version__, groups
 from symshare.data import Splits, Transform
 from symshare.discovery.config import BUDGETS
+from symshare.discovery.judging import verdict_on
 from symshare.discovery.plan import kernel_elements
-from symshare.discovery.search import candidates_of, judge_pool
-from symshare.discovery.steps import evidence_on
+from symshare.discovery.search import judge_pool
 from symshare.files import read_json, write_atomically
 from symshare.groups import Action, generated
-from symshare.judge import decide
 
 __all__ = ["Finding", "closed", "find", "once"]
 
@@ -51,10 +50,7 @@ def find(splits: Splits, transform: Transform, seed: int, steps: int) -> Finding
     """
     start = time.perf_counter()
     pool = judge_pool(splits, BUDGET, seed)
-    candidates = candidates_of(pool, transform, seed)
-    action = candidates.action()
-    evidence = evidence_on(action, pool, transform, min(BUDGET.judge_steps, steps), seed)
-    verdict = decide(evidence, action)
+    candidates, verdict = verdict_on(pool, transform, min(BUDGET.judge_steps, steps), seed)
     return Finding(
         kernel_elements(candidates, verdict.found or verdict.approximate),
         kernel_elements(candidates, verdict.partial),

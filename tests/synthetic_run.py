@@ -396,6 +396,8 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
             "loss": 0.4123 if passed else 2.3333,
             "chance_loss": 2.3021,
             "label_entropy": 2.3024,
+            "label_noise": 0.031 if passed else 0.87,
+            "knowable": 2.14 if passed else 0.01,
             "gain": gain,
             "told_apart": [
                 k for k in range(len(classes)) if passed and k not in case.get("mixed", [])

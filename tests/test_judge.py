@@ -14,6 +14,7 @@ from symshare.judge import evidence as judge_evidence
 from symshare.judge.statistics import (
     Estimate,
     estimates,
+    label_noise,
     lower_share,
     quantile,
     rejected,
@@ -171,7 +172,7 @@ def test_a_class_too_small_to_tell_is_named_and_not_claimed():
     verdict = decide(found, D4)
     assert verdict.group == "D4"
     assert {j.classes_open for j in verdict.judgements} == {(3,)}
-    assert "holds for classes a, b, c; of class d there are too few" in words(verdict)
+    assert "holds for classes a, b, c; of class d it was not shown" in words(verdict)
 
 
 def test_no_claim_where_classes_are_not_told_apart():
@@ -238,11 +239,11 @@ def test_the_level_holds_for_clusters_at_exactly_the_bound():
     flip = groups.flips("W")
     delta = decide(base, flip).delta
     false = 0
-    for _ in range(100):
+    for _ in range(300):
         source = torch.randn(1, 200, generator=generator).repeat_interleave(10, 1)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + source)
         false += decide(trial, flip).judgements[0].status == "symmetric"
-    assert false <= 6
+    assert 1 <= false <= 12
 
 
 def test_approximate_between_the_two_bounds():
@@ -326,7 +327,7 @@ def test_undecided_with_few_images():
 
 def test_what_the_printed_interval_decides_is_decided():
     generator = torch.Generator().manual_seed(0)
-    for _ in range(20):
+    for _ in range(50):
         costs = (torch.rand(7, generator=generator) * 0.3).tolist()
         verdict = decide(evidence(costs, noise=0.8), D4)
         for j in verdict.judgements:
@@ -345,11 +346,11 @@ def test_the_level_holds_over_all_candidates():
     base = evidence([0.0] * 7)
     delta = decide(base, D4).delta
     false = 0
-    for _ in range(150):
+    for _ in range(400):
         noise = 4 * torch.randn(7, 400, generator=generator)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + noise)
         false += any(j.status == "symmetric" for j in decide(trial, D4).judgements)
-    assert false <= 8
+    assert 1 <= false <= 14
 
 
 def test_holm_by_hand():
@@ -669,3 +670,27 @@ def test_permute_moves_as_the_action_does():
     moved = permute(images, D4.permutation((5, 5)))
     for g in range(8):
         torch.testing.assert_close(moved[g], D4.apply(images[g], g))
+
+
+@pytest.mark.parametrize("redrawn", [0.0, 0.35, 0.5])
+def test_noise_in_labels_is_measured_with_calibrated_networks(redrawn):
+    generator = torch.Generator().manual_seed(3)
+    N, K = 20_000, 4
+    truth = torch.randint(K, (N,), generator=generator)
+    drawn = torch.rand(N, generator=generator) < redrawn
+    labels = torch.where(drawn, torch.randint(K, (N,), generator=generator), truth)
+    right = 1 - redrawn + redrawn / K
+    law = torch.full((K, K), redrawn / K).fill_diagonal_(right)
+    share, known = label_noise(law[truth].clamp_min(1e-6).log(), labels)
+    assert share == pytest.approx(1 - right, abs=0.01)
+    known_at_most = math.log(K) + torch.special.xlogy(law[0], law[0]).sum().item()
+    assert known == pytest.approx(known_at_most, abs=0.02)
+
+
+def test_what_can_be_known_is_nothing_where_networks_know_nothing():
+    generator = torch.Generator().manual_seed(4)
+    labels = torch.randint(3, (5000,), generator=generator)
+    logs = (0.1 * torch.randn(5000, 4, generator=generator)).log_softmax(1)
+    share, known = label_noise(logs, labels)
+    assert share > 0.5
+    assert 0 <= known < 0.01

@@ -532,7 +532,10 @@ def _check_power(page: Any, power: dict[str, Any]) -> None:
         )
     half = " and ".join(sentences.decimals(change) for change in power["half_permutations"])
     assert page.inner_text("#half-changes") == half
-    assert f"of {sentences.decimals(power['label_entropy'])}" in page.inner_text(".power")
+    text = page.inner_text(".power")
+    assert f"of {sentences.decimals(power['label_entropy'])}" in text
+    assert sentences.decimals(power["knowable"]) in text
+    assert sentences.percent(power["label_noise"]) in text
 
 
 def _check_numbers(page: Any, verdict: dict[str, Any]) -> None:

@@ -10,17 +10,16 @@ Exit code 1 if a verdict is wrong.
 import argparse
 import json
 import sys
-import tempfile
+import time
 from pathlib import Path
 
 import torch
 
 from symshare.data import load, transform
-from symshare.discovery.config import BUDGETS, DiscoveryConfig, Storage
+from symshare.discovery.config import BUDGETS
+from symshare.discovery.judging import verdict_on
 from symshare.discovery.search import judge_pool
-from symshare.discovery.steps import gather_evidence, propose_candidates
 from symshare.files import write_atomically
-from symshare.judge import decide
 
 TURNS = {"rot90", "rot180", "rot270"}
 # Right verdicts, the group, its elements; of rotations in [0, 180), one of two is partial.
@@ -68,17 +67,12 @@ def main(options: list[str] | None = None) -> None:
 
 def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
     """One verdict, with the excess loss of every candidate."""
-    storage = Storage(arguments.root)
-    config = DiscoveryConfig(arguments.source, name, arguments.budget, seed, data=storage)
     root = None if arguments.root is None else Path(arguments.root)
-    splits = load(arguments.source, root=root, seed=seed)
-    pool = judge_pool(splits, BUDGETS[config.budget], seed)
-    chosen = transform(name)
-    with tempfile.TemporaryDirectory() as folder:
-        candidates, proposing = propose_candidates(Path(folder), config, pool, chosen, None)
-        action = candidates.action()
-        evidence, judging = gather_evidence(Path(folder), config, pool, chosen, action)
-    verdict = decide(evidence, action)
+    budget = BUDGETS[arguments.budget]
+    pool = judge_pool(load(arguments.source, root=root, seed=seed), budget, seed)
+    start = time.perf_counter()
+    _, verdict = verdict_on(pool, transform(name), budget.judge_steps, seed)
+    seconds = time.perf_counter() - start
     words, group, found = TRUTHS[name]
     right = verdict.word in words and verdict.group == group and set(verdict.found) == found
     if name == "rotate:180":
@@ -95,7 +89,7 @@ def verdict_row(arguments: argparse.Namespace, name: str, seed: int) -> dict:
         "right": right,
         "accuracy": round(verdict.power.accuracy, 4),
         "delta": round(verdict.delta, 4),
-        "seconds": round(proposing + judging, 1),
+        "seconds": round(seconds, 1),
         "excess_loss": {j.name: round(j.excess_loss, 4) for j in verdict.judgements},
         "upper": {j.name: round(j.interval[1], 4) for j in verdict.judgements},
         "lower": {j.name: round(j.interval[0], 4) for j in verdict.judgements},

@@ -21,7 +21,7 @@ _COLOURS: dict[Status, str] = {
 }
 _NAMES: dict[NetworkName, str] = {
     "cnn": "plain CNN",
-    "found": "G-CNN with the found set",
+    "found": "G-CNN of the verdict",
     "gated": "learned measure (Gated)",
     "sinkhorn": "free stacks (Sinkhorn)",
 }

@@ -3,23 +3,20 @@
 import json
 import shutil
 import time
-from functools import partial
 from pathlib import Path
 
 from safetensors.torch import save
 
 from symshare.data import LabelledImages, Transform, freeze
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
+from symshare.discovery.judging import evidence_on
 from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
 from symshare.groups import GroupAction
-from symshare.judge import Evidence, gather, is_settled
+from symshare.judge import Evidence
 from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
-from symshare.train.settings import Hardware, OptimConfig
-
-CHECK = 50
-"""Steps of a witness between two looks at whether it still learns."""
+from symshare.train.settings import Hardware
 
 
 def propose_candidates(
@@ -68,37 +65,6 @@ def gather_evidence(
     if evidence.moved_loss.shape[0] != len(action) - 1:
         raise ValueError(damaged(path))
     return evidence, seconds
-
-
-def evidence_on(
-    action: GroupAction,
-    pool: LabelledImages,
-    transform: Transform,
-    steps: int,
-    seed: int,
-    *,
-    out: Path | None = None,
-    progress: Progress = unseen,
-    hardware: Hardware = Hardware(),
-) -> Evidence:
-    """What networks trained for so many steps say about every element but the identity."""
-    height, width = pool.images.shape[2:]
-    permutations = action.permutation((height, width))[1:]
-    evaluations = max(steps // CHECK, 1)
-    optim = OptimConfig(
-        steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
-    )
-    return gather(
-        pool,
-        transform,
-        permutations,
-        optim,
-        seed,
-        decided=partial(is_settled, action=action),
-        out=out,
-        progress=progress,
-        hardware=hardware,
-    )
 
 
 def write_examples(folder: Path, data: LabelledImages, transform: Transform, seed: int) -> None:

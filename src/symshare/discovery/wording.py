@@ -2,7 +2,6 @@
 
 from symshare.judge import Verdict
 from symshare.propose import Candidates
-from symshare.records import Judgement
 
 
 def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
@@ -25,17 +24,13 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
             f"and changes their law by at most {max(change, 0.0):.3f} as far as a network sees"
         )
         rest = f"; {verdict.possible} is not excluded" if verdict.possible else ""
-        open_ = {c for j in judged for c in j.classes_open}
-        if open_ and verdict.samples:
+        if open_ := {c for j in judged for c in j.classes_open}:
             shown = [name for c, name in enumerate(classes) if c not in open_]
-            rest += f". This holds for {_count_or_names(shown, 'class', 'classes')}"
-            rest += (
-                f"; of {_count_or_names([classes[c] for c in sorted(open_)], 'class', 'classes')}"
-            )
-            rest += " there are too few images to tell"
+            left = [name for c, name in enumerate(classes) if c in open_]
+            rest += f". This holds for {_classes(shown)}; of {_classes(left)} it was not shown"
         if verdict.word == "group":
             return f"{has} {verdict.group}: {cost}{rest}."
-        if not any(_is_inexact(verdict, j) for j in judged):
+        if not any(map(verdict.is_inexact, judged)):
             return (
                 f"{has} {verdict.group} at least approximately: {cost}, and "
                 f"{verdict.independent} independent samples are too few to tell whether it is "
@@ -59,7 +54,9 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
         least = min(broken, key=lambda j: (j.excess_loss, j.change))
         where = ""
         if len(least.classes_broken) == 1:
-            where = f", all of it in class {classes[least.classes_broken[0]]!r}"
+            where = (
+                f"; of single classes it was shown for {classes[least.classes_broken[0]]!r} alone"
+            )
         return (
             f"No symmetry among the {len(verdict.judgements)} candidates: of those that are "
             f"broken, the mildest, {least.name}, costs {least.excess_loss:.2f} nats {knows}, and "
@@ -123,11 +120,6 @@ def caveats(
     return notes
 
 
-def _is_inexact(verdict: Verdict, judgement: Judgement) -> bool:
-    """Whether a candidate was shown to be no exact symmetry."""
-    return judgement.interval[0] > verdict.delta or judgement.change_interval[0] > verdict.change
-
-
 def _of_classes(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
     """Say where single classes break, or lose, what holds on average."""
     notes = []
@@ -151,30 +143,32 @@ def _of_labels(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
     mixed = [name for c, name in enumerate(classes) if c not in power.told_apart]
     if mixed:
         notes.append(
-            f"The networks do not tell {_count_or_names(mixed, 'class', 'classes')} from each "
+            f"The networks do not tell {_classes(mixed)} from each "
             "other class; whether a move exchanges what they mix was not tested."
         )
     if power.passed and power.gain < power.label_entropy / 2:
         notes.append(
             f"Of the {power.label_entropy:.2f} nats of the label the networks know "
-            f"{power.gain:.2f}; {1 - power.accuracy:.0%} of their answers are wrong. The rest is "
-            "noise in the labels, or a part of them that these networks do not learn; a move that "
-            "changes only that part would not be noticed."
+            f"{power.gain:.2f}; {1 - power.accuracy:.0%} of their answers are wrong. They "
+            f"contradict {power.label_noise:.0%} of the labels with confidence: if these are "
+            f"wrong, about {power.knowable:.2f} nats could be known. What else is missing is a "
+            "part of the label that these networks do not learn; a move that changes only that "
+            "part would not be noticed."
         )
     return notes
 
 
-def _count_or_names(names: list[str], one: str, many: str) -> str:
-    """Names where there are few, else their number.
+def _classes(names: list[str]) -> str:
+    """Classes by name where there are few, else their number.
 
-    >>> _count_or_names(["a", "b"], "class", "classes"), _count_or_names([], "class", "classes")
-    ('classes a, b', 'no class')
+    >>> _classes(["a", "b"]), _classes(["a"]), _classes([])
+    ('classes a, b', 'class a', 'no class')
     """
-    if not names:
-        return f"no {one}"
     if len(names) > 12:
-        return f"{len(names)} {many}"
-    return f"{one if len(names) == 1 else many} {', '.join(names)}"
+        return f"{len(names)} classes"
+    return (
+        f"{'class' if len(names) == 1 else 'classes'} {', '.join(names)}" if names else "no class"
+    )
 
 
 def _left_out(verdict: Verdict) -> list[str]:

@@ -1,5 +1,6 @@
 """What witnesses say about images that they never saw, as they are, moved, and scrambled."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,16 +10,27 @@ from jaxtyping import Float, Int
 from safetensors.torch import save
 from torch import Tensor
 
-from symshare.data import LabelledImages, Transform, divide, freeze, joined, near_copies
+from symshare.data import (
+    Copies,
+    LabelledImages,
+    Transform,
+    divide,
+    freeze,
+    joined,
+    near_copies,
+)
 from symshare.files import open_tensors, write_atomically
 from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
 from symshare.judge.witness import GuessBoth, Witness, of_class, permute
-from symshare.train.loop import Early, Progress, Trained, train, unseen
-from symshare.train.settings import Hardware, OptimConfig
+from symshare.train.loop import Progress, Trained, train, unseen
+from symshare.train.settings import Early, Hardware, OptimConfig
 
 FOLDS = (2, 4)
 """Parts that the images are divided into in each round of questions. The second round costs twice
 as much, and its witnesses learn from three quarters of the images."""
+
+_LOOK_AFTER = (1, FOLDS[0], sum(FOLDS))
+"""Trainings after which the evidence is looked at."""
 
 CALIBRATION = 0.2
 """Share of a training half on which its witness is stopped and calibrated."""
@@ -150,14 +162,12 @@ def gather(
         halves = torch.stack([_scramble_half(P) for _ in range(RANDOM_PERMUTATIONS)])
         moves = torch.cat([torch.arange(P)[None], permutations, scrambles, halves])
         questions = _Questions(data, transform, moves, optim, seed, out, progress, hardware)
-        evidence = None
+        share = _moved_share(data, transform, permutations)
         for parts in questions.looks():
-            evidence = _assemble(data, parts, len(permutations), copies.share, copies.chained)
-            evidence = replace(evidence, moved_share=_moved_share(data, transform, permutations))
-            if decided(evidence):
-                break
-    assert evidence is not None
-    return evidence
+            evidence = _assemble(data, parts, share, copies)
+            if len(parts) == _LOOK_AFTER[-1] or decided(evidence):
+                return evidence
+    raise AssertionError("the last look ends")
 
 
 Part = dict[str, Tensor]
@@ -188,7 +198,7 @@ class _Questions:
             for asked in (*held_out, rest):
                 inside = torch.isin(torch.arange(len(self.data)), asked)
                 parts.append(self.fold(len(parts), (~inside).nonzero().flatten(), asked))
-                if len(parts) == 1 or asked is rest:
+                if len(parts) in _LOOK_AFTER:
                     yield parts
 
     def fold(self, fold: int, known: Tensor, held_out: Tensor) -> Part:
@@ -222,12 +232,7 @@ class _Questions:
         asked = freeze(self.data.subset(held_out), self.transform, seed)
         part = _question(trained, asked, self.moves, calibration)
         frequency = rest.labels.bincount(minlength=classes) / len(rest)
-        part |= {
-            "images": held_out,
-            "chance_loss": -_floored(frequency.expand(len(asked), -1))
-            .gather(-1, asked.labels[:, None])
-            .squeeze(-1),
-        }
+        part |= {"images": held_out, "chance_loss": -_floored(frequency)[asked.labels]}
         if path is not None:
             write_atomically(path, save(part))
         return part
@@ -267,12 +272,12 @@ class _Calibration:
 
 def _answers(
     trained: Trained, data: LabelledImages, moves: Tensor
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """What a witness says of B images at a time.
 
     Yields:
-        The logits of classes after each move [L, B, K], and the margins of "moved by g" over "not
-        moved", [L, B] each: of the image as it is, and of the image after g.
+        The labels [B], the logits of classes after each move [L, B, K], and the margins of "moved
+        by g" over "not moved", [L, B] each: of the image as it is, and of the image after g.
     """
     model = trained.model.eval()
     device = next(model.parameters()).device
@@ -286,14 +291,15 @@ def _answers(
             logits, guesses = model(moved)
         guesses = of_class(guesses, labels.repeat(L).to(device)).cpu().unflatten(0, (L, B))
         margins = guesses - guesses[..., :1]
-        yield logits.cpu().unflatten(0, (L, B)), margins[0].T, margins.diagonal(dim1=0, dim2=2).T
+        after = margins.diagonal(dim1=0, dim2=2).T
+        yield labels, logits.cpu().unflatten(0, (L, B)), margins[0].T, after
 
 
 def _calibrate(trained: Trained, data: LabelledImages, moves: Tensor) -> _Calibration:
     """The factors with the least loss on images that the witness did not learn from."""
     parts = list(_answers(trained, data, moves))
-    logits = torch.cat([part[0][0] for part in parts])
-    without, with_ = (torch.cat([part[i] for part in parts], dim=1) for i in (1, 2))
+    logits = torch.cat([part[1][0] for part in parts])
+    without, with_ = (torch.cat([part[i] for part in parts], dim=1) for i in (2, 3))
     losses = [
         torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
         for factor in _SHARPNESS
@@ -309,25 +315,16 @@ def _question(
     trained: Trained, data: LabelledImages, moves: Tensor, calibration: _Calibration
 ) -> Part:
     """What a witness says about held-out images after each move; the identity comes first."""
-    losses, predictions, changes, straight = [], [], [], []
+    said: dict[str, list[Tensor]] = defaultdict(list)
     factor = calibration.moves[:, None]
-    for batch, (logits, without, with_) in zip(
-        data.labels.split(max(_ASKED // len(moves), 1)),
-        _answers(trained, data, moves),
-        strict=True,
-    ):
+    for labels, logits, without, with_ in _answers(trained, data, moves):
         logs = _floored((calibration.label * logits).softmax(-1))
-        label = batch.expand(len(moves), -1)[..., None]
-        losses.append(-logs.gather(-1, label).squeeze(-1))
-        predictions.append(logits.argmax(-1))
-        straight.append(logs[0])
-        changes.append((factor * with_).sigmoid() - (factor * without).sigmoid())
-    return {
-        "log_probability": torch.cat(straight),
-        "loss": torch.cat(losses, dim=1),
-        "prediction": torch.cat(predictions, dim=1),
-        "change": torch.cat(changes, dim=1),
-    }
+        label = labels.expand(len(moves), -1)[..., None]
+        said["log_probability"].append(logs[0])
+        said["loss"].append(-logs.gather(-1, label).squeeze(-1).T)
+        said["prediction"].append(logits.argmax(-1).T)
+        said["change"].append(((factor * with_).sigmoid() - (factor * without).sigmoid()).T)
+    return {name: torch.cat(batches) for name, batches in said.items()}
 
 
 def _floored(probabilities: Tensor) -> Tensor:
@@ -336,7 +333,7 @@ def _floored(probabilities: Tensor) -> Tensor:
 
 
 def _assemble(
-    data: LabelledImages, parts: list[Part], M: int, copies: float, chained: bool
+    data: LabelledImages, parts: list[Part], moved_share: Float[Tensor, " M"], copies: Copies
 ) -> Evidence:
     """One column for each image that was questioned; of several answers their mean."""
     asked = torch.zeros(len(data))
@@ -345,22 +342,19 @@ def _assemble(
     shown = asked > 0
 
     def mean(name: str) -> Tensor:
-        first = parts[0][name]
-        per_image = first.ndim == 1 or name == "log_probability"
-        columns = [part[name] if per_image else part[name].T for part in parts]
-        total = columns[0].new_zeros((len(data), *columns[0].shape[1:]))
-        for part, column in zip(parts, columns, strict=True):
-            total[part["images"]] += column
-        total = total[shown] / asked[shown].reshape(-1, *[1] * (total.ndim - 1))
-        return total if per_image else total.T.contiguous()
+        """Of all answers about an image, a row for each image."""
+        total = parts[0][name].new_zeros(len(data), *parts[0][name].shape[1:])
+        for part in parts:
+            total[part["images"]] += part[name]
+        return total[shown] / asked[shown].reshape(-1, *[1] * (total.ndim - 1))
 
-    loss, change = mean("loss"), mean("change")
+    M, K = len(moved_share), RANDOM_PERMUTATIONS
+    loss, change = mean("loss").T.contiguous(), mean("change").T.contiguous()
     # Of the first round: a mean of predictions is none.
     prediction = torch.zeros((len(data), M), dtype=torch.int64)
-    for part in parts[:2]:
-        prediction[part["images"]] = part["prediction"][1 : M + 1].T
+    for part in parts[: FOLDS[0]]:
+        prediction[part["images"]] = part["prediction"][:, 1 : M + 1]
     clusters = torch.arange(len(data)) if data.groups is None else data.groups.cpu()
-    K = RANDOM_PERMUTATIONS
     return Evidence(
         labels=data.labels[shown],
         clusters=clusters[shown],
@@ -371,9 +365,9 @@ def _assemble(
         change=change[1 : M + 1],
         random_loss=loss[M + 1 : M + 1 + K],
         random_change=change[M + 1 :],
-        moved_share=torch.zeros(M),
-        copies=copies,
+        moved_share=moved_share,
+        copies=copies.share,
         classes=len(data.classes),
-        looks=1 + (len(parts) > 1) + (len(parts) > 2),
-        chained=chained,
+        looks=_LOOK_AFTER.index(len(parts)) + 1,
+        chained=copies.chained,
     )

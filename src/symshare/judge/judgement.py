@@ -12,6 +12,7 @@ from symshare.judge.evidence import Evidence
 from symshare.judge.statistics import (
     Estimate,
     estimates,
+    label_noise,
     lower_share,
     rejected,
     told_apart,
@@ -77,6 +78,7 @@ def measure_power(evidence: Evidence) -> Power:
     right = E.prediction == E.labels
     counts = E.labels.bincount()
     entropy = torch.special.entr(counts / counts.sum()).sum().item()
+    noise, knowable = label_noise(E.log_probability, E.labels)
     return Power(
         passed=not reasons,
         reasons=tuple(reasons),
@@ -85,6 +87,8 @@ def measure_power(evidence: Evidence) -> Power:
         loss=E.loss.mean().item(),
         chance_loss=chance.mean,
         label_entropy=entropy,
+        label_noise=noise,
+        knowable=knowable,
         gain=gain.mean,
         told_apart=known,
         random_permutations=tuple(

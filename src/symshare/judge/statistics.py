@@ -136,6 +136,41 @@ def told_apart(
     return (mean + mean.T) / (error + error.T).sqrt() > quantile(level)
 
 
+def label_noise(
+    log_probability: Float[Tensor, "N K"], labels: Int[Tensor, " N"]
+) -> tuple[float, float]:
+    """What calibrated probabilities say about the labels themselves.
+
+    The confident joint of Northcutt, Jiang and Chuang (Confident learning, JAIR 70, 2021): an image
+    belongs to the most probable of the classes whose probability is at least what it is on average
+    for images with that label. Each label is counted as often as it was given.
+
+    Returns:
+        The share of labels that differ from the class that their image belongs to, and how much
+        these classes say about the labels, in nats. Where the networks are as sure of what is wrong
+        as of what is right, the first is too large and the second too small.
+
+    >>> labels = torch.tensor([0, 0, 0, 1, 1, 1, 1, 0])
+    >>> truth = torch.tensor([0, 0, 0, 0, 1, 1, 1, 1])
+    >>> share, known = label_noise(torch.tensor([[0.75, 0.25], [0.25, 0.75]])[truth].log(), labels)
+    >>> share, round(known, 3)
+    (0.25, 0.131)
+    """
+    K = log_probability.shape[1]
+    probability = log_probability.double().exp()
+    own = torch.nn.functional.one_hot(labels, K).double()
+    given = own.sum(0)
+    usual = (own * probability).sum(0) / given  # not a number where a class has no image
+    confident = probability.where(probability >= usual, 0.0)
+    sure, belongs = confident.max(1)
+    joint = own[sure > 0].T @ torch.nn.functional.one_hot(belongs[sure > 0], K).double()
+    joint += torch.diag((joint.sum(1) == 0).double())
+    joint *= (given / joint.sum(1) / len(labels))[:, None]
+    independent = joint.sum(1, keepdim=True) * joint.sum(0)
+    known = torch.special.xlogy(joint, joint / independent.clamp_min(1e-300)).sum()
+    return 1 - joint.trace().item(), known.item()
+
+
 def quantile(level: float) -> float:
     """Upper `level` quantile of the standard normal law.
 
@@ -151,12 +186,11 @@ def lower_share(successes: int, trials: int, level: float) -> float:
     >>> round(lower_share(50, 100, 0.05), 3)
     0.419
     """
-    from scipy.stats import binomtest
-
-    if trials == 0:
+    if not successes:
         return 0.0
-    test = binomtest(successes, trials, alternative="greater")
-    return float(test.proportion_ci(1 - level, "wilson").low)
+    z, share = quantile(level), successes / trials
+    reach = z * (share * (1 - share) / trials + (z / trials / 2) ** 2) ** 0.5
+    return (share + z**2 / trials / 2 - reach) / (1 + z**2 / trials)
 
 
 def upper_share(successes: int, trials: int, level: float) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from symshare.groups import GroupAction, generated
 from symshare.judge.evidence import Evidence
-from symshare.judge.judgement import LEVEL, judge_candidates, measure_power
+from symshare.judge.judgement import judge_candidates, measure_power
 from symshare.judge.thresholds import (
     ALPHA,
     CHANGE,
@@ -62,6 +62,11 @@ class Verdict:
     copies: float
     chained: bool
     looks: int
+
+    def is_inexact(self, judgement: Judgement) -> bool:
+        """Whether a candidate was shown to be no exact symmetry, of labels or of images."""
+        loss, change = judgement.interval[0], judgement.change_interval[0]
+        return loss > self.delta or change > self.change
 
 
 def decide(evidence: Evidence, action: GroupAction) -> Verdict:
@@ -123,7 +128,7 @@ def is_settled(evidence: Evidence, action: GroupAction) -> bool:
 
     def settled(judgement: Judgement) -> bool:
         if judgement.status == "approximate":
-            return min(judgement.p_broken, judgement.p_changed) <= LEVEL / len(verdict.judgements)
+            return verdict.is_inexact(judgement)
         if judgement.status == "symmetric":
             return float(counts[list(judgement.classes_open)].sum()) <= OPEN
         return judgement.status != "undecided"

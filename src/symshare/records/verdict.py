@@ -128,6 +128,9 @@ class Power:
         loss: Mean held-out loss in nats.
         chance_loss: Mean loss, in nats, of predicting the class frequencies of the training half.
         label_entropy: Entropy of the frequencies of the classes, in nats: what there is to know.
+        label_noise: Share of the labels that the networks contradict with confidence.
+        knowable: What can be known about the label if these are wrong, in nats: an estimate of the
+            most that any network could know.
         gain: `chance_loss` - `loss`, in nats: what the networks know about the label; may be
             negative.
         told_apart: Classes, by index, that the networks tell from every other one.
@@ -142,6 +145,8 @@ class Power:
     loss: float
     chance_loss: float
     label_entropy: float
+    label_noise: float
+    knowable: float
     gain: float
     told_apart: tuple[int, ...]
     random_permutations: tuple[RandomPermutation, ...]

@@ -1,0 +1,68 @@
+"""What networks say of the candidates, and the verdict that follows."""
+
+from functools import partial
+from pathlib import Path
+
+from symshare.data import LabelledImages, Transform
+from symshare.discovery.search import candidates_of
+from symshare.groups import GroupAction
+from symshare.judge import Evidence, Verdict, decide, gather, is_settled
+from symshare.propose import Candidates
+from symshare.train.loop import Progress, unseen
+from symshare.train.settings import Hardware, OptimConfig
+
+CHECK = 50
+"""Steps of a witness between two looks at whether it still learns."""
+
+
+def evidence_on(
+    action: GroupAction,
+    pool: LabelledImages,
+    transform: Transform,
+    steps: int,
+    seed: int,
+    *,
+    out: Path | None = None,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
+) -> Evidence:
+    """What networks trained for so many steps say about every element but the identity."""
+    height, width = pool.images.shape[2:]
+    permutations = action.permutation((height, width))[1:]
+    evaluations = max(steps // CHECK, 1)
+    optim = OptimConfig(
+        steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
+    )
+    return gather(
+        pool,
+        transform,
+        permutations,
+        optim,
+        seed,
+        decided=partial(is_settled, action=action),
+        out=out,
+        progress=progress,
+        hardware=hardware,
+    )
+
+
+def verdict_on(
+    pool: LabelledImages,
+    transform: Transform,
+    steps: int,
+    seed: int,
+    *,
+    periodic: tuple[str, ...] = (),
+) -> tuple[Candidates, Verdict]:
+    """Propose and judge as `symshare discover` does, without a folder.
+
+    Args:
+        pool: images as :func:`judge_pool` gives them.
+        transform: what makes them what they are.
+        steps: most optimiser steps of each network of the held-out tests.
+        seed: of everything random.
+        periodic: axes, "H" or "W", along which images wrap around.
+    """
+    candidates = candidates_of(pool, transform, seed, periodic=periodic)
+    action = candidates.action()
+    return candidates, decide(evidence_on(action, pool, transform, steps, seed), action)
