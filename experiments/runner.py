@@ -2,8 +2,7 @@
 
 import os
 import time
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from experiments.finished import RESULTS, FinishedRun, Record
 from experiments.jobs import BudgetName, Job, jobs
 from experiments.processes import LOG, RunProcess, result_in
 from experiments.result_page import page as render
-from symshare.files import write_atomically
+from symshare.files import alone, write_atomically
 
 __all__ = [
     "Failure",
@@ -162,14 +161,15 @@ def run_studies(what: str, settings: Settings, observer: Observer | None = None)
         observer: is told what happens.
 
     Raises:
-        ValueError: for unknown names or settings, a damaged record, or a folder in use.
+        ValueError: for unknown names or settings, or a damaged record.
+        OSError: for a folder that is in use, or cannot be written.
     """
     observer = observer or Observer()
     every = jobs(select(what, settings.tiers), settings.budget, settings.seeds, settings.changes)
     if not every:
         raise ValueError(f"experiments: {what} has no row of the tiers {', '.join(settings.tiers)}")
     folder = settings.folder
-    with _alone(folder):
+    with alone(folder):
         record = Record.read(folder / RESULTS, settings.budget)
         for job in every:
             found = result_in(folder / job.key, job)
@@ -246,35 +246,15 @@ def _may_start(job: Job, running: Iterable[RunProcess]) -> bool:
 
 def _share(processes: int | None) -> tuple[int, int]:
     """Processes at a time, and threads of each."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
     if processes is None:
         import torch
 
-        processes = 1 if torch.cuda.is_available() else cores
-    return processes, max(1, cores // processes)
+        processes = 1 if torch.cuda.is_available() else cores()
+    return processes, max(1, cores() // processes)
 
 
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Refuse a folder that another process is writing to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"{folder} cannot be made ({error.strerror}); choose another folder with --out"
-        ) from error
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        yield
-        return
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(
-                f"{folder} is in use by another `python -m experiments`; wait for it, or choose "
-                "another folder with --out"
-            ) from error
-        yield
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -7,16 +7,20 @@ import numpy as np
 import pytest
 
 from experiments.__main__ import main
-from experiments.discovery import cases, methods, running
+from experiments.discovery import cases, former, methods, rivals, running
+from experiments.discovery.answers import Answer, Question
 from experiments.discovery.cases import Upright, moved_by
 from experiments.discovery.enough import IMAGES, is_enough
-from experiments.discovery.methods import Answer, Question, ask_kernel
+from experiments.discovery.former import ask_former
 from experiments.discovery.page import page
 from experiments.discovery.plan import CASES, NULL, planned
+from experiments.discovery.rivals import ask_augmentation, ask_gates, ask_kernel
 from experiments.discovery.scoring import OUTCOMES, score, summary
 from experiments.discovery.truths import LAWS, lattice, lattice_truth
 from symshare.data import LabelledImages
+from symshare.files import alone
 from symshare.groups import dihedral, from_permutations
+from symshare.train.settings import OptimConfig
 
 SUBGROUPS = [(), ("flipW",), ("flipH",), ("rot180",), ("flipW", "flipH", "rot180")]
 SUBGROUPS += [("rot90", "rot180", "rot270"), ("transpose",), tuple(LAWS["d4"][1:])]
@@ -290,7 +294,7 @@ def test_bad_input_is_answered_in_one_line(tmp_path, capsys, arguments, said):
 
 
 def test_a_folder_in_use_is_refused(tmp_path):
-    with running._alone(tmp_path), pytest.raises(ValueError, match="is in use by another"):
+    with alone(tmp_path), pytest.raises(BlockingIOError, match="is in use by process"):
         running.run_all([], None, str(tmp_path), 1, running.Reporter())
 
 
@@ -342,17 +346,73 @@ def test_the_page_names_failures_first():
         assert not line.startswith("|") or line.endswith("|")
 
 
+def test_methods_are_compared_on_what_all_were_asked():
+    rows = [made_row("a", "exact"), made_row("b", "exact"), made_row("n", "exact", null=True)]
+    rows += [made_row("a", "false", method="kernel"), made_row("c", "exact", method="kernel")]
+    rows += [made_row("n", "false", method="kernel", null=True)]
+    text = page(running.results(rows)).partition("\n## test, symshare")[0]
+    assert "## test, all methods on the same 2 runs" in text
+    assert [line for line in text.splitlines() if line.startswith(("| symshare", "| kernel"))] == [
+        "| symshare | 1 | 1 | - | - | - | - | 1 | 0 | 3 |",
+        "| kernel | 1 | - | - | - | - | 1 | 1 | 1 | 3 |",
+    ]
+    assert "all methods" not in page(running.results(rows[:3]))
+
+
 def test_a_summary_of_nothing_has_no_shares():
     found = summary([])
     assert (found["exact"], found["false_discovery"], found["ci"]) == (None, None, [0.0, 1.0])
 
 
-def test_the_kernel_test_tells_symmetries_from_others(monkeypatch):
-    monkeypatch.setattr(methods, "KERNEL_IMAGES", 200)
-    upright = cases.templates(200, 8, look=1, side=6)
+def turned_templates(n, side):
+    upright = cases.templates(n, 8, look=1, side=side)
     images = moved_by(upright.images, "quarter", np.random.default_rng(9)).astype(np.float32)
-    data = LabelledImages.from_arrays(images, upright.labels)
-    given = ask_kernel(Question(data, (), 0))
+    return Question(LabelledImages.from_arrays(images, upright.labels), (), 0)
+
+
+def test_the_kernel_test_tells_symmetries_from_others(monkeypatch):
+    monkeypatch.setattr(rivals, "KERNEL_IMAGES", 200)
+    given = ask_kernel(turned_templates(200, side=6))
     assert set(given.found) == set(TURNS)
     assert given.group == "C4"
     assert all(given.numbers[name]["p"] == 0.005 for name in ("flipW", "flipH", "transpose"))
+
+
+def test_augmentation_that_makes_new_images_costs_more_than_what_the_data_has(monkeypatch):
+    monkeypatch.setattr(rivals, "OPTIM", OptimConfig(steps=40, evaluations=1))
+    given = ask_augmentation(turned_templates(300, side=6))
+    extra = {name: numbers["loss"] for name, numbers in given.numbers.items()}
+    mirrors = set(extra) - set(TURNS)
+    assert np.mean([extra[g] for g in TURNS]) < np.mean([extra[g] for g in mirrors])
+    assert set(given.found) == {name for name in extra if extra[name] <= 0}
+    assert {name for name, status in given.statuses.items() if status == "symmetric"} == set(
+        given.found
+    )
+
+
+@pytest.mark.parametrize(("raised", "count"), [(0.0, 7), (1.0, 0)])
+def test_gates_that_rise_are_for_their_elements(monkeypatch, raised, count):
+    monkeypatch.setattr(rivals, "OPTIM", OptimConfig(steps=2, evaluations=1))
+    monkeypatch.setattr(rivals, "RAISED", raised)
+    given = ask_gates(turned_templates(64, side=8))
+    assert len(given.found) == count
+    assert list(given.numbers) == list(lattice((8, 8)))[1:]
+    assert all(0 < numbers["measure"] < 1 for numbers in given.numbers.values())
+
+
+def test_gates_leave_small_images_undecided():
+    given = ask_gates(turned_templates(20, side=4))
+    assert (given.word, set(given.statuses.values())) == ("undecided", {"undecided"})
+
+
+@pytest.mark.slow
+def test_the_former_rule_finds_what_it_found():
+    given = ask_former(turned_templates(1500, side=8))
+    assert (given.word, given.group, set(given.found)) == ("group", "C4", set(TURNS))
+
+
+def test_the_former_rule_needs_the_history(monkeypatch):
+    monkeypatch.setattr(former, "COMMIT", "0" * 40)
+    former._library.cache_clear()
+    with pytest.raises(FileNotFoundError, match="clone it with its history"):
+        ask_former(turned_templates(20, side=4))

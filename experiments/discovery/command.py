@@ -7,7 +7,7 @@ from experiments.runner import StudyData
 from symshare.cli import resumable
 
 Half = Literal["dev", "test"]
-Method = Literal["symshare", "kernel"]
+Method = Literal["symshare", "former", "kernel", "augmentation", "gates"]
 
 
 def discovery_command(
@@ -33,7 +33,9 @@ def discovery_command(
         cases: only these data sets, or one under one law, as in digits,letters/quarter.
         seeds: runs of each case; by default 1 in the development half and 5 in the test half.
         null: runs on clean data without any symmetry; by default 45, and 306 in the test half.
-        method: symshare, or kernel, a randomisation test of invariance.
+        method: symshare; former, its rule with second moments, from the history; kernel, a
+            randomisation test of invariance; augmentation, whose loss is compared; gates, a
+            measure that is learned with the label.
         processes: runs at a time, each with one thread; by default one for each core.
         data: where the images of MNIST and CIFAR-10 lie.
         out: folder for discovery-results.json and discovery.md.

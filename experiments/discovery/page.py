@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from statistics import median
 from typing import Any
 
 from experiments.discovery.scoring import OUTCOMES, summary
@@ -33,6 +34,7 @@ def page(results: dict[str, Any]) -> str:
     rows = results["rows"]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     lines = ["# Discovery: how often the verdict is right", "", WORDS, ""]
+    lines += _comparison([row for row in rows if row["half"] == results["half"]])
     for half, title in HALVES.items():
         for method in sorted(methods, key=lambda name: name != "symshare"):
             chosen = [r for r in rows if (r["half"], r["method"]) == (half, method)]
@@ -40,6 +42,41 @@ def page(results: dict[str, Any]) -> str:
                 lines += [f"## {half}, {method}", "", title, "", *_half(chosen)]
     lines += [f"The same again: `{_command(results['half'])}`.", ""]
     return "\n".join(lines)
+
+
+def _comparison(rows: list[Row]) -> list[str]:
+    """Each method on the runs that all methods were asked; nothing where there is but one."""
+    by_method: dict[str, dict[tuple[Any, ...], Row]] = defaultdict(dict)
+    for row in rows:
+        by_method[row["method"]][row["data"], row["law"], row["seed"], row["null"]] = row
+    if len(by_method) < 2:
+        return []
+    shared = set.intersection(*(set(of_method) for of_method in by_method.values()))
+    if not shared:
+        return []
+    lines = [
+        f"## {rows[0]['half']}, all methods on the same {len(shared)} runs",
+        "",
+        "Null runs are those on data without any symmetry.",
+        "",
+    ]
+    table = []
+    for method, of_method in by_method.items():
+        chosen = [of_method[run] for run in sorted(shared)]
+        cases = [row for row in chosen if not row["null"]]
+        null = [row for row in chosen if row["null"]]
+        table.append(
+            [
+                method,
+                len(cases),
+                *_counts(cases),
+                len(null),
+                sum(row["outcome"] == "false" for row in null),
+                _middle(chosen),
+            ]
+        )
+    head = ["method", "cases", *reversed(OUTCOMES), "null runs", "false there", "seconds"]
+    return [*lines, *_table(head, table)]
 
 
 def _command(half: str) -> str:
@@ -181,8 +218,7 @@ def _counts(rows: list[Row]) -> list[str | int]:
 
 def _middle(rows: list[Row]) -> str:
     """The median of the seconds."""
-    ordered = sorted(row["seconds"] for row in rows)
-    return f"{ordered[len(ordered) // 2]:.0f}"
+    return f"{median(row['seconds'] for row in rows):.0f}" if rows else "-"
 
 
 def _null(rows: list[Row]) -> list[str]:

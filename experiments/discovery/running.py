@@ -1,10 +1,8 @@
 """Run what has no row yet, and keep the file of rows and its page whole."""
 
 import json
-import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -12,15 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from experiments.discovery.answers import Question
 from experiments.discovery.cases import moved_by
 from experiments.discovery.enough import is_enough
-from experiments.discovery.methods import METHODS, Question
+from experiments.discovery.methods import METHODS
 from experiments.discovery.page import page, truth_words
 from experiments.discovery.plan import Run
 from experiments.discovery.scoring import score, summary
+from experiments.runner import cores
 from symshare import __version__
 from symshare.data import LabelledImages
-from symshare.files import read_json, write_atomically
+from symshare.files import alone, read_json, write_atomically
 
 RESULTS, PAGE = "discovery-results.json", "discovery.md"
 
@@ -70,17 +70,17 @@ def run_all(
         Number of runs that failed; the same call tries them again.
 
     Raises:
-        ValueError: for a missing folder of data, a number below 1, a damaged file of results, or a
-            folder in use.
+        ValueError: for a missing folder of data, a number below 1, or a damaged file of results.
+        OSError: for a folder that is in use, or cannot be written.
     """
-    processes = _cores() if processes is None else processes
+    processes = cores() if processes is None else processes
     if processes < 1:
         raise ValueError(f"discovery: processes must be at least 1, got {processes}")
     if root is not None and not Path(root).is_dir():
         raise ValueError(f"data.root: there is no folder {root}")
     folder, where = Path(out), None if root is None else Path(root)
     failures = 0
-    with _alone(folder):
+    with alone(folder):
         rows = _read(folder / RESULTS)
         waiting = [run for run in runs if run.key not in rows]
         reporter.started(len(runs), len(waiting), folder)
@@ -204,34 +204,3 @@ def results(rows: list[dict[str, Any]]) -> dict[str, Any]:
     half = "test" if any(row["half"] == "test" for row in rows) else "dev"
     own = [row for row in rows if row["half"] == half and row["method"] == "symshare"]
     return {"half": half, "summary": summary(own), "rows": rows}
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Refuse a folder that another process is writing to."""
-    from filelock import FileLock, Timeout
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / ".discovery.lock")
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise ValueError(
-            f"{folder} is in use by another `python -m experiments discovery`; wait for it, or "
-            "choose another folder with --out"
-        ) from error
-    except OSError as error:
-        raise ValueError(
-            f"{folder} cannot be written ({error.strerror}); choose another folder with --out"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()

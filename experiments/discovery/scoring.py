@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from experiments.discovery.methods import Answer
+from experiments.discovery.answers import Answer
 from experiments.discovery.truths import Truth, same_on, verify
 
 Outcome = Literal["exact", "missed", "weak", "wrong name", "false"]

@@ -90,7 +90,7 @@ def claimed(folder: Path, config: Mapping[str, Any], fingerprint: str) -> Genera
         raise ValueError(
             f"{folder} exists and is no run of symshare; choose another folder with --out"
         )
-    with _alone(folder):
+    with alone(folder):
         _mark(path, f"# data: sha256 {fingerprint}\n", config)
         yield
 
@@ -123,11 +123,21 @@ def _keys(settings: Any) -> Any:
 
 
 @contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Keep other calls out of a folder."""
+def alone(folder: Path) -> Generator[None]:
+    """Keep other calls out of a folder, which is made where missing.
+
+    Raises:
+        BlockingIOError: if another call works there.
+        OSError: if it cannot be written.
+    """
     from filelock import FileLock, Timeout
 
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(
+            f"{folder} cannot be made ({error.strerror}); choose another folder with --out"
+        ) from error
     lock = FileLock(folder / ".lock")
     # Beside the lock, as some systems let nobody read a file that is locked.
     holder = folder / ".holder"
