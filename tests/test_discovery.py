@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 
 import jsonschema
 import numpy as np
@@ -34,6 +35,12 @@ def tiny():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(budgets.BUDGETS, "standard", Budget(1000, 200, 4, 2))
         yield
+
+
+@cache
+def lattice_candidates():
+    """The symmetries of the square, proposed once."""
+    return propose(torch.rand(64, 1, 4, 4))
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +155,7 @@ def test_partial_sets_become_networks_of_two_elements():
     verdict = decide(evidence, square)
     images = torch.rand(64, 1, 8, 8)
     data = LabelledImages(images, torch.arange(64) % 2, ("a", "b"))
-    plan, notes = plan_networks(verdict, propose(images), data)
+    plan, notes = plan_networks(verdict, lattice_candidates(), data)
     assert plan["found"].group == ("rot270",)
     assert notes == []
 
@@ -359,7 +366,7 @@ def test_says_how_many_samples_copies_are():
 
 
 def _all_caveats(verdict):
-    return caveats(verdict, propose(torch.rand(64, 1, 4, 4)), tuple("abcd"), ())
+    return caveats(verdict, lattice_candidates(), tuple("abcd"), ())
 
 
 def test_groups_go_from_the_call_to_the_verdict(turned, tmp_path):
@@ -394,7 +401,7 @@ def _notes(statuses):
     verdict = replace(
         verdict, judgements=judgements, found=found, approximate=approximate, word="group"
     )
-    return caveats(verdict, propose(torch.rand(64, 1, 4, 4)), tuple("0123456789"), ())
+    return caveats(verdict, lattice_candidates(), tuple("0123456789"), ())
 
 
 def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeypatch):

@@ -343,7 +343,7 @@ def test_what_the_printed_interval_decides_is_decided():
 def test_the_level_holds_over_all_candidates():
     """Seven elements exactly at delta: at one look a third of 5 % of studies may claim any."""
     generator = torch.Generator().manual_seed(0)
-    base = evidence([0.0] * 7)
+    base = evidence([0.0] * 7, classes=2)
     delta = decide(base, D4).delta
     false = 0
     for _ in range(400):

@@ -30,7 +30,7 @@ class Budget:
 
 BUDGETS: dict[BudgetName, Budget] = {
     "quick": Budget(8_000, 500, 200, 1),
-    "standard": Budget(8_000, 500, 500, 3),
+    "standard": Budget(8_000, 1_000, 500, 3),
     "thorough": Budget(30_000, 2_000, 2_000, 5),
 }
 

@@ -350,9 +350,9 @@ def _assemble(
 
     M, K = len(moved_share), RANDOM_PERMUTATIONS
     loss, change = mean("loss").T.contiguous(), mean("change").T.contiguous()
-    # Of the first round: a mean of predictions is none.
+    # Of the last round, whose witnesses learned from more: a mean of predictions is none.
     prediction = torch.zeros((len(data), M), dtype=torch.int64)
-    for part in parts[: FOLDS[0]]:
+    for part in parts[FOLDS[0] :] or parts:
         prediction[part["images"]] = part["prediction"][:, 1 : M + 1]
     clusters = torch.arange(len(data)) if data.groups is None else data.groups.cpu()
     return Evidence(

@@ -131,6 +131,9 @@ def is_settled(evidence: Evidence, action: GroupAction) -> bool:
             return verdict.is_inexact(judgement)
         if judgement.status == "symmetric":
             return float(counts[list(judgement.classes_open)].sum()) <= OPEN
+        if judgement.status == "broken" and verdict.word == "none":
+            # More images may show that it keeps enough of every class to be partial.
+            return not judgement.kept_share_min_lower < KEPT <= judgement.kept_share_min
         return judgement.status != "undecided"
 
     return verdict.power.passed and all(map(settled, verdict.judgements))

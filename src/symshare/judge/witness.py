@@ -15,13 +15,20 @@ NOISE = 0.5
 single pixels scatters in its answers where images are few."""
 
 
-class Witness(nn.Module):
-    """A small plain CNN with two heads on one trunk.
+CONTRAST = 1e-3
+"""Least spread that an image is divided by, in units of the spread of all images."""
 
-    The first gives a logit for each class. The second gives, for each of L moves and each class,
-    a logit of "this image, of that class, was moved by this move"; the first move is the identity.
-    That of a class is the sum of one for all classes and one of its own, which starts at zero: what
-    all classes share is learned from all of them.
+
+class Witness(nn.Module):
+    """A small plain CNN with two heads on one trunk, that sees each image twice.
+
+    Once as it is, and once with its own mean and spread taken out: next to images that differ in
+    brightness, what sets a dim patch apart from its moved copy would be too small to be seen.
+
+    The first head gives a logit for each class. The second gives, for each of L moves and each
+    class, a logit of "this image, of that class, was moved by this move"; the first move is the
+    identity. That of a class is the sum of one for all classes and one of its own, which starts at
+    zero: what all classes share is learned from all of them.
 
     Args:
         channels: of the images.
@@ -36,9 +43,9 @@ class Witness(nn.Module):
 
     def __init__(self, channels: int, classes: int, moves: int, size: tuple[int, int]):
         super().__init__()
-        network = probe(channels, classes, size)
+        network = probe(2 * channels, classes, size)
         self.trunk, self.label = network[:-1], network[-1]
-        features = self.trunk(torch.zeros(1, channels, *size)).shape[1]
+        features = self.trunk(torch.zeros(1, 2 * channels, *size)).shape[1]
         self.move = nn.Linear(features, moves)
         self.move_of_class = nn.Linear(features, moves * classes)
         nn.init.zeros_(self.move_of_class.weight)
@@ -47,9 +54,19 @@ class Witness(nn.Module):
     def forward(
         self, x: Float[Tensor, "B C H W"]
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B L K"]]:
-        features = self.trunk(x)
+        features = self.trunk(with_contrast(x))
         own = self.move_of_class(features).unflatten(-1, (len(self.move.bias), -1))
         return self.label(features), self.move(features)[..., None] + own
+
+
+def with_contrast(images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 2*C H W"]:
+    """Each channel, and after them each with its own mean 0 and spread 1.
+
+    >>> with_contrast(torch.tensor([[[[0.1, 0.3]]]])).flatten(1).round(decimals=1).tolist()
+    [[0.1, 0.3, -1.0, 1.0]]
+    """
+    spread, mean = torch.std_mean(images, (2, 3), keepdim=True, correction=0)
+    return torch.cat([images, (images - mean) / (spread + CONTRAST)], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
