@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 
 from symshare import groups
-from symshare.data import LabelledImages, transform
+from symshare.data import Copies, LabelledImages, transform
 from symshare.discovery.wording import sentence
 from symshare.judge import Evidence, decide, gather, is_settled
 from symshare.judge import evidence as judge_evidence
@@ -15,6 +15,7 @@ from symshare.judge.statistics import (
     Estimate,
     estimates,
     label_noise,
+    lower_beyond_guessing,
     lower_share,
     quantile,
     rejected,
@@ -694,3 +695,56 @@ def test_what_can_be_known_is_nothing_where_networks_know_nothing():
     share, known = label_noise(logs, labels)
     assert share > 0.5
     assert 0 <= known < 0.01
+
+
+def test_what_is_kept_beyond_guessing_has_its_level():
+    """At a true share of exactly 0.3 the bound lies above it in at most 5 % of draws, or nearly."""
+    generator = np.random.default_rng(0)
+    kept, guessed = generator.binomial([[100], [300]], [[0.37], [0.1]], (2, 4000))
+    bounds = [
+        lower_beyond_guessing(hits, 100, alarms, 300, 0.05)
+        for hits, alarms in zip(kept.tolist(), guessed.tolist(), strict=True)
+    ]
+    assert 0.035 < np.mean(np.array(bounds) > 0.3) < 0.06
+
+
+@pytest.mark.parametrize(("kept", "settled"), [(0.0, True), (0.45, False), (0.9, True)])
+def test_it_looks_on_where_an_element_may_be_partial(kept, settled):
+    found = evidence([2.0] * 7, kept=[kept, *[0] * 6], n=400)
+    assert decide(found, D4).word == ("partial" if kept == 0.9 else "none")
+    assert is_settled(found, D4) == settled
+
+
+def test_what_the_last_round_predicts_counts():
+    def part(images, prediction):
+        n, L = len(images), 2 + 2 * judge_evidence.RANDOM_PERMUTATIONS
+        return {
+            "images": images,
+            "log_probability": torch.zeros(n, 2),
+            "loss": torch.zeros(n, L),
+            "prediction": torch.full((n, L), prediction),
+            "change": torch.zeros(n, L),
+            "chance_loss": torch.zeros(n),
+        }
+
+    data = LabelledImages(torch.rand(8, 1, 2, 2), torch.arange(8) % 2, ("a", "b"))
+    parts = [part(half, 0) for half in torch.arange(8).split(4)]
+    parts += [part(quarter, 1) for quarter in torch.arange(8).split(2)]
+    copies = Copies(torch.arange(8), 0.0, False)
+    for looks, seen, said in ((1, 4, 0), (2, 8, 0), (6, 8, 1)):
+        made = judge_evidence._assemble(data, parts[:looks], torch.ones(1), copies)
+        assert made.moved_prediction.tolist() == [[said] * seen]
+
+
+def test_moves_of_dim_images_of_any_brightness_are_seen():
+    """Two shades of light; a dim texture that has a handedness, a hundredth as strong."""
+    generator = torch.Generator().manual_seed(5)
+    labels = torch.arange(600) % 2
+    light = (2.0 * labels - 1 + 0.3 * torch.randn(600, generator=generator))[:, None, None, None]
+    texture = torch.randn(1, 1, 8, 8, generator=generator)
+    images = light + 0.01 * (texture + 0.5 * torch.randn(600, 1, 8, 8, generator=generator))
+    data = LabelledImages(images, labels, ("dark", "light"))
+    flip = groups.flips("W").permutation((8, 8))[1:]
+    optim = OptimConfig(steps=150, evaluations=3, batch_size=32, lr=5e-3, schedule="constant")
+    made = gather(data, transform("none"), flip, optim, 0, decided=lambda evidence: True)
+    assert made.change.mean() > 0.8

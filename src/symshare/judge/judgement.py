@@ -13,10 +13,9 @@ from symshare.judge.statistics import (
     Estimate,
     estimates,
     label_noise,
-    lower_share,
+    lower_beyond_guessing,
     rejected,
     told_apart,
-    upper_share,
 )
 from symshare.judge.thresholds import (
     ALPHA,
@@ -278,9 +277,7 @@ def _kept(
     """Share right after g, by class, and a bound of the smallest beyond guessing.
 
     Of a class that a share s keeps, while a share r of all other images is called by its name,
-    (s - r) / (1 - r) is kept beyond guessing: nothing where the network only guesses. Its bound
-    joins Wilson's bounds of the two shares by their squares (Newcombe, Statistics in Medicine 17,
-    1998, method 10).
+    (s - r) / (1 - r) is kept beyond guessing: nothing where the network only guesses.
     """
     labels, predicted = evidence.labels, evidence.moved_prediction[i]
     shares: list[float | None] = []
@@ -293,16 +290,6 @@ def _kept(
             continue
         hits, alarms = int((own & named).sum()), int((~own & named).sum())
         shares.append(hits / size)
-        others = len(labels) - size
-        kept, guessed = hits / size, alarms / others if others else 0.0
-        mean = _beyond(kept, guessed)
-        fewer = mean - _beyond(lower_share(hits, size, level), guessed)
-        more = mean - _beyond(kept, upper_share(alarms, others, level))
-        bounds.append(mean - math.hypot(fewer, more))
+        bounds.append(lower_beyond_guessing(hits, size, alarms, len(labels) - size, level))
     right = (predicted == labels).double().mean().item()
     return right, tuple(shares), max(0.0, min(bounds))
-
-
-def _beyond(kept: float, guessed: float) -> float:
-    """The share that is kept beyond guessing."""
-    return (kept - guessed) / (1 - guessed) if guessed < 1 else 0.0
