@@ -535,6 +535,8 @@ def compare(found, expected):
 
 
 SLOW = pytest.mark.slow  # to trace hundreds of operators once more
+TRACED = [pytest.param(k, marks=[SLOW] * (k == "kronecker")) for k in KINDS]
+"""All kinds; what is traced of "kronecker" is traced of "kronecker-learned" as well."""
 
 
 def trains_alike(network, x, backend):
@@ -543,6 +545,7 @@ def trains_alike(network, x, backend):
     compare(outcome(compiled, network, x), outcome(twin, twin, x))
 
 
+@pytest.mark.parametrize("kind", TRACED)
 def test_compiled_it_trains_alike(plain, x):
     trains_alike(plain, x, "aot_eager")
 
@@ -576,6 +579,7 @@ def test_compiled_it_computes_alike(plain, x):
     compare(compiled(x), plain(x))
 
 
+@pytest.mark.parametrize("kind", TRACED)
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=SLOW)])
 def test_exported_it_takes_any_batch_and_space(plain, x, strict):
     plain.eval()
