@@ -633,7 +633,18 @@ def objects(*arrays):
         ),
         (
             {"images": np.zeros((2, 3, 3)), "labels": np.array([0, 5]), "classes": np.array(["a"])},
-            "at least 2 classes, got 1",
+            "labels: expected 0..0, got 5 for image 1; number .* and name each of them",
+        ),
+        (
+            {"images": np.zeros((2, 3, 3)), "labels": np.arange(2),
+             "test_images": np.zeros((2, 3, 3)), "test_labels": np.arange(2)},
+            "expected `images` or test_images, got both; leave out",
+        ),
+        (
+            {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(2),
+             "test_images": np.zeros((2, 3, 3)), "test_labels": np.arange(2),
+             "train_groups": np.arange(2)},
+            "groups go with `images` and `labels`, got .*train_groups; save all",
         ),
         (
             {"train_images": np.zeros((2, 3, 3)), "train_labels": np.arange(2)},
@@ -659,8 +670,9 @@ def objects(*arrays):
         ({"images": np.random.rand(2, 3, 3), "labels": np.arange(2)}, "needs at least 5 different"),
         ({"images": np.zeros((2, 3, 3)), "labels": np.zeros(2, int)}, "at least 2 classes, got 1"),
     ],
-    ids=["other keys", "no keys", "unequal sizes", "object labels", "few classes", "no test part",
-         "unequal parts", "unlike parts", "labels of another part", "negative",
+    ids=["other keys", "no keys", "unequal sizes", "object labels", "few names", "both",
+         "groups of a part", "no test part", "unequal parts", "unlike parts",
+         "labels of another part", "negative",
          "nan", "few images", "one class"],
 )  # fmt: skip
 def test_refuses_npz_content(npz, arrays, message):

@@ -7,10 +7,11 @@ import torch
 from scipy import stats
 
 from symshare import groups
-from symshare.data import Copies, LabelledImages, transform
+from symshare.data import Copies, LabelledImages, sample, transform
 from symshare.discovery.wording import sentence
 from symshare.judge import Evidence, decide, gather, is_settled
 from symshare.judge import evidence as judge_evidence
+from symshare.judge.likelihood import NormalLaws
 from symshare.judge.statistics import (
     Estimate,
     estimates,
@@ -71,6 +72,8 @@ def evidence(
         change=torch.stack([spread(c, noise / 4) for c in change]),
         random_loss=torch.stack([loss + spread(random, noise) for _ in range(2)]),
         random_change=torch.stack([spread(random_change, noise / 4) for _ in range(4)]),
+        few_change=torch.zeros(0, n),
+        few=torch.full((len(excess),), -1),
         moved_share=torch.full((len(excess),), moved),
         copies=0.0,
         classes=classes,
@@ -732,7 +735,8 @@ def test_what_the_last_round_predicts_counts():
     parts += [part(quarter, 1) for quarter in torch.arange(8).split(2)]
     copies = Copies(torch.arange(8), 0.0, False)
     for looks, seen, said in ((1, 4, 0), (2, 8, 0), (6, 8, 1)):
-        made = judge_evidence._assemble(data, parts[:looks], torch.ones(1), copies)
+        few = torch.tensor([-1])
+        made = judge_evidence._assemble(data, parts[:looks], torch.ones(1), few, copies)
         assert made.moved_prediction.tolist() == [[said] * seen]
 
 
@@ -748,3 +752,111 @@ def test_moves_of_dim_images_of_any_brightness_are_seen():
     optim = OptimConfig(steps=150, evaluations=3, batch_size=32, lr=5e-3, schedule="constant")
     made = gather(data, transform("none"), flip, optim, 0, decided=lambda evidence: True)
     assert made.change.mean() > 0.8
+
+
+def test_nothing_is_claimed_where_a_move_of_as_few_pixels_is_not_noticed():
+    found = evidence(excesses(D4, set(D4.names[1:])))
+    few = torch.tensor([-1, -1, -1, 0, 1, -1, 1])
+    changes = torch.stack([torch.full((400,), mean) for mean in (0.5, 0.05)])
+    verdict = decide(dataclasses.replace(found, few=few, few_change=changes), D4)
+    statuses = {j.name: j.status for j in verdict.judgements}
+    assert {name for name, status in statuses.items() if status == "undecided"} == {
+        D4.names[5],
+        D4.names[7],
+    }
+
+
+def test_a_random_move_of_as_few_pixels_is_asked_beside_each_number():
+    swap = [1, 0, *range(2, 16)]
+    two = [1, 0, 3, 2, *range(4, 16)]
+    sizes, few = judge_evidence._few_pixels(
+        torch.tensor([swap, list(range(15, -1, -1)), two, swap])
+    )
+    assert (sizes, few.tolist()) == ([2, 4], [0, -1, 1, 0])
+    for count in (2, 5):
+        moved = judge_evidence._scramble(count, 16) != torch.arange(16)
+        assert int(moved.sum()) == count
+
+
+def test_one_large_cluster_counts_as_few():
+    """40 % of the images come from one source: that no other one breaks is no evidence."""
+    clusters = torch.where(torch.arange(400) < 160, 0, torch.arange(400))
+    base = evidence(excesses(D4, set(D4.names[1:])))
+    assert decide(base, D4).word == "group"
+    verdict = decide(dataclasses.replace(base, clusters=clusters), D4)
+    assert verdict.word == "undecided"
+
+
+def test_a_partial_symmetry_is_counted_by_cluster():
+    """Every class keeps a quarter of its ten groups, each wholly or not at all: that is no 0.3."""
+    generator = torch.Generator().manual_seed(0)
+    clusters = torch.arange(4000) // 100
+    labels = clusters % 4
+    base = evidence([2.0], n=4000, clusters=clusters)
+    false = 0
+    for _ in range(100):
+        kept = torch.rand(40, generator=generator)[clusters] < 0.25
+        prediction = torch.where(kept, labels, (labels + 1) % 4)[None]
+        trial = dataclasses.replace(base, labels=labels, moved_prediction=prediction)
+        false += decide(trial, groups.flips("W")).word == "partial"
+    assert false <= 4
+
+
+LAWS = {
+    "faint ramp": lambda x, i: 30 * x.mean((1, 2, 3), keepdim=True) + 0.1 * x + i / 16,
+    "binary half": lambda x, i: torch.where(i < 4, x.sign(), x),
+    "pairs": lambda x, i: torch.where(i == 1, x.roll(4, 3), x),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_normal_laws_see_what_moves_a_mean_a_covariance_or_a_shape(name):
+    x = torch.randn(1500, 1, 8, 8, generator=torch.Generator().manual_seed(6))
+    x = LAWS[name](x, torch.arange(8.0))
+    labels = torch.arange(1500) % 3
+    data = LabelledImages(x[:1000], labels[:1000], ("a", "b", "c"))
+    laws = NormalLaws.fit(data)
+    flips = torch.stack([groups.flips(axis).permutation((8, 8))[1] for axis in "WH"])
+    before, after = laws.margins(x[1000:], labels[1000:], flips)
+    change = (after.sigmoid() - before.sigmoid()).mean(1)
+    assert change[0] > 0.5
+    assert abs(change[1]) < 0.1
+
+
+def test_normal_laws_are_densities_after_a_move():
+    """What g made of x has the likelihood of x under the law of what g makes."""
+    generator = torch.Generator().manual_seed(7)
+    x = torch.randn(300, 2, 3, 4, generator=generator)
+    labels = torch.arange(300) % 2
+    laws = NormalLaws.fit(LabelledImages(x, labels, ("a", "b")))
+    moves = torch.stack([torch.randperm(12, generator=generator) for _ in range(3)])
+    before, after = laws.margins(x, labels, moves)
+    for g, one, other in zip(moves, before, after, strict=True):
+        moved = permute(x, g[None].expand(300, -1))
+        again, _ = laws.margins(moved, labels, g[None])
+        torch.testing.assert_close(again[0], other, rtol=1e-4, atol=1e-4)
+        back = permute(x, g.argsort()[None].expand(300, -1))
+        torch.testing.assert_close(one, laws.distance(x, labels) - laws.distance(back, labels))
+
+
+def test_large_and_constant_images_have_no_normal_laws():
+    labels = torch.arange(40) % 2
+    for images in (torch.rand(40, 3, 20, 20), torch.ones(40, 1, 4, 4)):
+        assert NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))) is None
+
+
+def test_how_often_an_image_occurs_belongs_to_the_law():
+    """Images occur upright four times as often as mirrored; each of both is one image."""
+    generator = torch.Generator().manual_seed(8)
+    labels = torch.arange(250).repeat_interleave(4) % 2
+    look = torch.randn(2, 1, 6, 6, generator=generator)
+    few = 2 * look[torch.arange(250) % 2] + torch.randn(250, 1, 6, 6, generator=generator)
+    images = few.repeat_interleave(4, 0)
+    images = torch.cat([images, few.flip(-1)])
+    labels = torch.cat([labels, torch.arange(250) % 2])
+    data = sample(LabelledImages(images, labels, ("a", "b")), 2000, 0)
+    assert len(data) == 1250
+    flip = groups.flips("W").permutation((6, 6))[1:]
+    optim = OptimConfig(steps=100, evaluations=2, batch_size=32, lr=5e-3, schedule="constant")
+    made = gather(data, transform("none"), flip, optim, 0, decided=lambda evidence: True)
+    assert made.change.mean() > 0.2

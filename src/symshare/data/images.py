@@ -64,15 +64,15 @@ class LabelledImages:
                 f"labels: expected as many as images, got {images} images and {len(labels)} "
                 "labels; give one label per image"
             )
-        if classes < 2:
-            raise ValueError(
-                f"classes: expected at least 2 classes, got {classes}; add images of another class"
-            )
         bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
         if len(bad):
             raise ValueError(
                 f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
-                f"{int(bad[0])}; number the classes 0, 1, 2, ..."
+                f"{int(bad[0])}; number the classes 0, 1, 2, ..., and name each of them"
+            )
+        if classes < 2:
+            raise ValueError(
+                f"classes: expected at least 2 classes, got {classes}; add images of another class"
             )
         if (groups := self.groups) is not None and list(groups.shape) != [images]:
             raise ValueError(
@@ -122,6 +122,11 @@ class LabelledImages:
             (torch.Size([2, 1, 8, 8]), 1.0, ('0', '1'))
         """
         pixels = _channels_first(_tensor(images, "images"), layout)
+        if not len(pixels):
+            raise ValueError(
+                f"images: expected images of at least 2 classes, got none, {list(pixels.shape)}; "
+                "hand over some"
+            )
         index = _tensor(labels, "labels")
         if index.ndim == 2 and index.shape[1] == 1:
             index = index[:, 0]
@@ -189,6 +194,8 @@ def _tensor(values: Any, what: str) -> Tensor:
                 # torch reads native byte order only, and negative strides not at all.
                 return torch.from_numpy(np.array(array, array.dtype.newbyteorder("="), order="C"))
             got = f"values of type {array.dtype}"
+            if array.dtype.kind == "c":
+                remedy = "take their size, or make two channels of the real and imaginary parts"
     raise ValueError(f"{what}: expected one array of numbers, got {got}; {remedy}")
 
 
@@ -237,8 +244,9 @@ def _numbered(groups: Any) -> Tensor:
         ) from error
     if values.dtype.kind == "O":
         raise ValueError(
-            "groups: expected one array of numbers or text, got values of type object; groups of "
-            "any kind are numbered by groups = numpy.unique(groups, return_inverse=True)[1]"
+            "groups: expected one array of numbers or text, got values of type object; give every "
+            "image a group (one of its own where none is known, in the place of None), and name "
+            "all of them by numbers, or all by text, such as [str(group) for group in groups]"
         )
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]

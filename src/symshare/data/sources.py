@@ -141,10 +141,16 @@ def _from_npz(path: Path, groups: str | None) -> tuple[LabelledImages, LabelledI
                     "these"
                 )
             arrays["groups"] = _array(archive, groups, path)
-    if "groups" in arrays and "images" not in arrays:
+    of_parts = [f"{part}_groups" for part in _PARTS if f"{part}_groups" in found.split(", ")]
+    if "images" not in arrays and ("groups" in arrays or of_parts):
         raise ValueError(
             f"{path}: groups go with `images` and `labels`, got {found}; save all images as one "
-            "array"
+            "array, and their groups as `groups`"
+        )
+    if "images" in arrays and (both := [f"{p}_images" for p in _PARTS if f"{p}_images" in arrays]):
+        raise ValueError(
+            f"{path}: expected `images` or {', '.join(both)}, got both; leave out which is not "
+            "meant"
         )
     if {"images", "labels"} <= set(arrays):
         return _from_arrays(arrays, path), None

@@ -123,17 +123,18 @@ def split(
 
 
 def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
-    """At most `count` different images, each class in proportion, one of each set of copies.
+    """At most `count` images, each class in proportion.
+
+    Copies stay: how often an image occurs belongs to the law of the data.
 
     Example:
         >>> data = LabelledImages(torch.rand(10, 1, 8, 8), torch.arange(10) % 2, ("a", "b"))
         >>> sample(data, 4, seed=0).labels.bincount()
         tensor([2, 2])
     """
-    _, first = _sources(data)
-    if count < len(first):
-        first = first[_draw(data.labels.cpu()[first], count, _generator(seed))]
-    return data.subset(first)
+    if count >= len(data):
+        return data
+    return data.subset(_draw(data.labels.cpu(), count, _generator(seed)).nonzero().flatten())
 
 
 def divide(

@@ -20,6 +20,7 @@ from symshare.data import (
     near_copies,
 )
 from symshare.files import open_tensors, write_atomically
+from symshare.judge.likelihood import NormalLaws
 from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
 from symshare.judge.witness import GuessBoth, Witness, of_class, permute
 from symshare.train.loop import Progress, Trained, train, unseen
@@ -41,6 +42,10 @@ _ASKED = 512
 _SHARPNESS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
 """Factors that logits may be multiplied by; guesses of moves also by 0, which says nothing."""
 
+_TRUST = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Factors of the normal laws' guesses, which are added: their tails are too thin, and images of one
+class hang together in more ways than a covariance."""
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -58,6 +63,8 @@ class Evidence:
             network; it is at most the distance of the two laws in total variation.
         random_loss: the loss after each of K random permutations of all pixels.
         random_change: the change that these make, and as many that permute half of the pixels.
+        few_change: the change by S random moves of as few pixels as some candidate moves.
+        few: which of these belongs to each candidate; -1 where it moves half of the pixels or more.
         moved_share: share of the variance of the pixels that each candidate moves.
         copies: share of the images that have a near copy; they share a cluster unless `chained`.
         classes: number of classes.
@@ -74,6 +81,8 @@ class Evidence:
     change: Float[Tensor, "M N"]
     random_loss: Float[Tensor, "K N"]
     random_change: Float[Tensor, "L N"]
+    few_change: Float[Tensor, "S N"]
+    few: Int[Tensor, " M"]
     moved_share: Float[Tensor, " M"]
     copies: float
     classes: int
@@ -104,7 +113,7 @@ class Evidence:
         with open_tensors(path) as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             text = file.metadata()
-        expected = {"labels", "clusters", "log_probability", "change", "moved_share"}
+        expected = {"labels", "clusters", "log_probability", "change", "few"}
         if not expected <= set(tensors) or "copies" not in text:
             raise ValueError(
                 f"{path} was written by another version of symshare, whose test was another; "
@@ -135,8 +144,9 @@ def gather(
 
     Near copies, and the images of one group, are never on both sides. The cost is that of one, two
     or six trainings of at most `optim.steps` steps on two images for each of a batch, and of
-    (M + 5) N / 2, (M + 5) N or 2 (M + 5) N questions for N images and M candidates; an answer is
-    for the label and for the move together.
+    Q N / 2, Q N or 2 Q N questions for N images; Q is the number of candidates and 5 more, and one
+    for each number of pixels below half that a candidate moves. An answer is for the label and for
+    the move together.
 
     Args:
         data: different images, none of the test part.
@@ -159,12 +169,14 @@ def gather(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         scrambles = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
-        halves = torch.stack([_scramble_half(P) for _ in range(RANDOM_PERMUTATIONS)])
-        moves = torch.cat([torch.arange(P)[None], permutations, scrambles, halves])
+        halves = torch.stack([_scramble(-(-P // 2), P) for _ in range(RANDOM_PERMUTATIONS)])
+        sizes, few = _few_pixels(permutations)
+        some = [_scramble(size, P)[None] for size in sizes]
+        moves = torch.cat([torch.arange(P)[None], permutations, *some, scrambles, halves])
         questions = _Questions(data, transform, moves, optim, seed, out, progress, hardware)
         share = _moved_share(data, transform, permutations)
         for parts in questions.looks():
-            evidence = _assemble(data, parts, share, copies)
+            evidence = _assemble(data, parts, share, few, copies)
             if len(parts) == _LOOK_AFTER[-1] or decided(evidence):
                 return evidence
     raise AssertionError("the last look ends")
@@ -185,6 +197,11 @@ class _Questions:
     out: Path | None
     progress: Progress
     hardware: Hardware
+
+    @property
+    def asked(self) -> Tensor:
+        """The moves that normal laws are asked about: all but the scrambles of many pixels."""
+        return torch.arange(1, len(self.moves) - 2 * RANDOM_PERMUTATIONS)
 
     def looks(self) -> Iterator[list[Part]]:
         """What was said so far, at every look."""
@@ -216,6 +233,7 @@ class _Questions:
         classes = len(self.data.classes)
         witness = Witness(channels, classes, len(self.moves), (height, width))
         steps = self.optim.epochs * self.optim.epoch_steps
+        laws = NormalLaws.fit(freeze(rest, self.transform, seed))
         trained = train(
             witness,
             rest,
@@ -228,9 +246,10 @@ class _Questions:
             progress=lambda done, _: self.progress(fold * steps + done, (fold + 1) * steps),
             hardware=self.hardware,
         )
-        calibration = _calibrate(trained, freeze(slice_, self.transform, seed), self.moves)
+        oracle = _Oracle(trained, laws, self.moves, self.asked)
+        calibration = _calibrate(oracle, freeze(slice_, self.transform, seed))
         asked = freeze(self.data.subset(held_out), self.transform, seed)
-        part = _question(trained, asked, self.moves, calibration)
+        part = _question(oracle, asked, calibration)
         frequency = rest.labels.bincount(minlength=classes) / len(rest)
         part |= {"images": held_out, "chance_loss": -_floored(frequency)[asked.labels]}
         if path is not None:
@@ -245,12 +264,20 @@ def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
     return joined(cluster, data.groups.cpu())
 
 
-def _scramble_half(positions: int) -> Int[Tensor, " P"]:
-    """A random permutation of a random half of the positions."""
-    some = torch.randperm(positions)[: -(-positions // 2)]
+def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
+    """A cycle of so many random positions, which moves each of them."""
+    some = torch.randperm(positions)[:count]
     permutation = torch.arange(positions)
-    permutation[some] = some[torch.randperm(len(some))]
+    permutation[some] = some.roll(1)
     return permutation
+
+
+def _few_pixels(permutations: Int[Tensor, "M P"]) -> tuple[list[int], Int[Tensor, " M"]]:
+    """The numbers of pixels below half that permutations move, and which is that of each."""
+    P = permutations.shape[1]
+    counts = (permutations != torch.arange(P)).sum(1).tolist()
+    sizes = sorted({count for count in counts if 2 * count < P})
+    return sizes, torch.tensor([sizes.index(n) if n in sizes else -1 for n in counts])
 
 
 def _moved_share(
@@ -262,68 +289,100 @@ def _moved_share(
     return ((moved * variance).sum(1) / variance.sum().clamp_min(1e-300)).float()
 
 
+@dataclass(frozen=True, eq=False)
+class _Oracle:
+    """What is asked about moved images: a witness and, beside it, normal laws of the classes.
+
+    Attributes:
+        trained: the witness.
+        laws: None where there are none.
+        moves: all moves [L, P].
+        asked: those that the laws are asked about; that a scrambled image is noticed is for the
+            witness to show.
+    """
+
+    trained: Trained
+    laws: NormalLaws | None
+    moves: Tensor
+    asked: Tensor
+
+    def answers(self, data: LabelledImages) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """What it says of B images at a time.
+
+        Yields:
+            The labels [B], the logits of classes after each move [L, B, K], and the margins of
+            "moved by g" over "not moved", [2, L, B] each, of the witness and of the laws: of the
+            image as it is, and of the image after g.
+        """
+        model, moves = self.trained.model.eval(), self.moves
+        device = next(model.parameters()).device
+        L, size = len(moves), max(_ASKED // len(moves), 1)
+        by_law = torch.zeros(2, L, len(data))
+        if self.laws is not None:
+            images, labels = data.images.cpu(), data.labels.cpu()
+            found = self.laws.margins(images, labels, moves[self.asked].cpu())
+            by_law[:, self.asked] = torch.stack(found)
+        for images, labels, laws in zip(
+            data.images.split(size), data.labels.split(size), by_law.split(size, 2), strict=True
+        ):
+            B = len(images)
+            moved = permute(
+                images.repeat(L, 1, 1, 1).to(device), moves.repeat_interleave(B, 0).to(device)
+            )
+            with torch.inference_mode():
+                logits, guesses = model(moved)
+            guesses = of_class(guesses, labels.repeat(L).to(device)).cpu().unflatten(0, (L, B))
+            margins = guesses - guesses[..., :1]
+            yield (
+                labels,
+                logits.cpu().unflatten(0, (L, B)),
+                torch.stack([margins[0].T, laws[0]]),
+                torch.stack([margins.diagonal(dim1=0, dim2=2).T, laws[1]]),
+            )
+
+
 @dataclass(frozen=True)
 class _Calibration:
-    """Factors of logits: `label` of classes, `moves` [L] of each move against no move."""
+    """Factors of logits: `label` of classes; `moves` [2, L] of the witness and the laws."""
 
     label: float
     moves: Tensor
 
 
-def _answers(
-    trained: Trained, data: LabelledImages, moves: Tensor
-) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """What a witness says of B images at a time.
-
-    Yields:
-        The labels [B], the logits of classes after each move [L, B, K], and the margins of "moved
-        by g" over "not moved", [L, B] each: of the image as it is, and of the image after g.
-    """
-    model = trained.model.eval()
-    device = next(model.parameters()).device
-    L, size = len(moves), max(_ASKED // len(moves), 1)
-    for images, labels in zip(data.images.split(size), data.labels.split(size), strict=True):
-        B = len(images)
-        moved = permute(
-            images.repeat(L, 1, 1, 1).to(device), moves.repeat_interleave(B, 0).to(device)
-        )
-        with torch.inference_mode():
-            logits, guesses = model(moved)
-        guesses = of_class(guesses, labels.repeat(L).to(device)).cpu().unflatten(0, (L, B))
-        margins = guesses - guesses[..., :1]
-        after = margins.diagonal(dim1=0, dim2=2).T
-        yield labels, logits.cpu().unflatten(0, (L, B)), margins[0].T, after
-
-
-def _calibrate(trained: Trained, data: LabelledImages, moves: Tensor) -> _Calibration:
+def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
     """The factors with the least loss on images that the witness did not learn from."""
-    parts = list(_answers(trained, data, moves))
+    parts = list(oracle.answers(data))
     logits = torch.cat([part[1][0] for part in parts])
-    without, with_ = (torch.cat([part[i] for part in parts], dim=1) for i in (2, 3))
+    without, with_ = (torch.cat([part[i] for part in parts], dim=2) for i in (2, 3))
     losses = [
         torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
         for factor in _SHARPNESS
     ]
-    factors = torch.tensor((0.0, *_SHARPNESS))[:, None, None]
+    factors = torch.cartesian_prod(torch.tensor((0.0, *_SHARPNESS)), torch.tensor(_TRUST))
     softplus = torch.nn.functional.softplus
-    guessed = softplus(factors * without).mean(-1) + softplus(-factors * with_).mean(-1)
-    best = guessed.argmin(0)
-    return _Calibration(_SHARPNESS[losses.index(min(losses))], factors.flatten()[best])
+    guessed = torch.stack(
+        [
+            softplus(torch.einsum("e,elb->lb", pair, without)).mean(-1)
+            + softplus(-torch.einsum("e,elb->lb", pair, with_)).mean(-1)
+            for pair in factors
+        ]
+    )
+    best = factors[guessed.argmin(0)]
+    return _Calibration(_SHARPNESS[losses.index(min(losses))], best.T)
 
 
-def _question(
-    trained: Trained, data: LabelledImages, moves: Tensor, calibration: _Calibration
-) -> Part:
-    """What a witness says about held-out images after each move; the identity comes first."""
+def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) -> Part:
+    """What is said about held-out images after each move; the identity comes first."""
     said: dict[str, list[Tensor]] = defaultdict(list)
-    factor = calibration.moves[:, None]
-    for labels, logits, without, with_ in _answers(trained, data, moves):
+    factors = calibration.moves[..., None]
+    for labels, logits, before, after in oracle.answers(data):
         logs = _floored((calibration.label * logits).softmax(-1))
-        label = labels.expand(len(moves), -1)[..., None]
+        label = labels.expand(len(oracle.moves), -1)[..., None]
         said["log_probability"].append(logs[0])
         said["loss"].append(-logs.gather(-1, label).squeeze(-1).T)
         said["prediction"].append(logits.argmax(-1).T)
-        said["change"].append(((factor * with_).sigmoid() - (factor * without).sigmoid()).T)
+        with_, without = (factors * after).sum(0), (factors * before).sum(0)
+        said["change"].append((with_.sigmoid() - without.sigmoid()).T)
     return {name: torch.cat(batches) for name, batches in said.items()}
 
 
@@ -333,7 +392,11 @@ def _floored(probabilities: Tensor) -> Tensor:
 
 
 def _assemble(
-    data: LabelledImages, parts: list[Part], moved_share: Float[Tensor, " M"], copies: Copies
+    data: LabelledImages,
+    parts: list[Part],
+    moved_share: Float[Tensor, " M"],
+    few: Int[Tensor, " M"],
+    copies: Copies,
 ) -> Evidence:
     """One column for each image that was questioned; of several answers their mean."""
     asked = torch.zeros(len(data))
@@ -363,8 +426,10 @@ def _assemble(
         moved_loss=loss[1 : M + 1],
         moved_prediction=prediction[shown].T.contiguous(),
         change=change[1 : M + 1],
-        random_loss=loss[M + 1 : M + 1 + K],
-        random_change=change[M + 1 :],
+        random_loss=loss[-2 * K : -K],
+        random_change=change[-2 * K :],
+        few_change=change[M + 1 : -2 * K],
+        few=few,
         moved_share=moved_share,
         copies=copies.share,
         classes=len(data.classes),

@@ -11,6 +11,7 @@ from torch import Tensor
 from symshare.judge.evidence import Evidence
 from symshare.judge.statistics import (
     Estimate,
+    equal_clusters,
     estimates,
     label_noise,
     lower_beyond_guessing,
@@ -224,6 +225,8 @@ def judge_candidates(
     )
     counts = E.labels.bincount(minlength=E.classes)
     level = LEVEL / 2 / max(len(pairs), 1)
+    seen = [e.interval(LEVEL)[0] > NOTICED_HALF for e in estimates(E.few_change, E.clusters)]
+    noticed = [size < 0 or seen[size] for size in E.few.tolist()]
     judgements = []
     for i, name in enumerate(names):
         k = pairs.index(first[i])
@@ -234,7 +237,7 @@ def judge_candidates(
         judgements.append(
             Judgement(
                 name=name,
-                status=_status(loss, law, k, share) if power.passed else "undecided",
+                status=_status(loss, law, k, share, noticed[i]) if power.passed else "undecided",
                 excess_loss=loss.estimates[k].mean,
                 interval=loss.estimates[k].interval(level),
                 p_symmetric=loss.p_same[k],
@@ -258,11 +261,14 @@ def judge_candidates(
     return tuple(judgements)
 
 
-def _status(loss: _Answer, law: _Answer, k: int, share: float) -> Status:
-    """The status of a pair of candidates, of which a share of the images was shown by class."""
+def _status(loss: _Answer, law: _Answer, k: int, share: float, noticed: bool) -> Status:
+    """The status of a pair of candidates, of which a share of the images was shown by class.
+
+    Where a random move of as few pixels was not noticed, nothing is claimed.
+    """
     labels_keep = (loss.same[k] or loss.near[k]) and not loss.lost[k]
     images_keep = (law.same[k] or law.near[k]) and not law.lost[k]
-    if labels_keep and images_keep and share >= SHOWN:
+    if labels_keep and images_keep and share >= SHOWN and noticed:
         return "symmetric" if loss.same[k] and law.same[k] else "approximate"
     if labels_keep and not images_keep and law.broken[k]:
         return "tolerated"
@@ -279,7 +285,7 @@ def _kept(
     Of a class that a share s keeps, while a share r of all other images is called by its name,
     (s - r) / (1 - r) is kept beyond guessing: nothing where the network only guesses.
     """
-    labels, predicted = evidence.labels, evidence.moved_prediction[i]
+    labels, predicted, clusters = evidence.labels, evidence.moved_prediction[i], evidence.clusters
     shares: list[float | None] = []
     bounds = []
     for label in range(evidence.classes):
@@ -288,8 +294,12 @@ def _kept(
         if not size:
             shares.append(None)
             continue
-        hits, alarms = int((own & named).sum()), int((~own & named).sum())
-        shares.append(hits / size)
-        bounds.append(lower_beyond_guessing(hits, size, alarms, len(labels) - size, level))
+        hits, alarms = ((own & named).sum() / size).item(), 0.0
+        others, rest = 0.0, len(labels) - size
+        if rest:
+            alarms, others = ((~own & named).sum() / rest).item(), equal_clusters(clusters[~own])
+        shares.append(hits)
+        trials = equal_clusters(clusters[own])
+        bounds.append(lower_beyond_guessing(hits * trials, trials, alarms * others, others, level))
     right = (predicted == labels).double().mean().item()
     return right, tuple(shares), max(0.0, min(bounds))

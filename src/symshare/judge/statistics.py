@@ -18,12 +18,12 @@ class Estimate:
     Attributes:
         mean: the mean.
         error: its standard error.
-        freedom: degrees of freedom: independent clusters less one.
+        freedom: degrees of freedom: independent clusters of one size less one.
     """
 
     mean: float
     error: float
-    freedom: int
+    freedom: int | float
 
     def p_above(self, bound: float) -> float:
         """One-sided p value of the hypothesis that the true mean is at most `bound` (t test).
@@ -64,17 +64,20 @@ def estimates(
     Args:
         rows: N observations each.
         clusters: number of the cluster of each observation; different ones are independent.
-        unseen: value of one further cluster of the mean size that is counted into the mean, where
-            not zero. With the worst possible value it allows for a rare failure that so few
-            clusters had no chance to show.
+        unseen: value of one further cluster that is counted into the mean, where not zero. With
+            the worst possible value it allows for a rare failure that so few clusters had no
+            chance to show.
+
+    Clusters of unequal size count as (sum n_g)^2 / sum n_g^2 equal ones (Kish, Survey sampling,
+    1965, 11.7), in the degrees of freedom and against `unseen`.
 
     >>> estimates(torch.tensor([[1.0, 3.0]]), torch.arange(2))
-    [Estimate(mean=2.0, error=1.0, freedom=1)]
+    [Estimate(mean=2.0, error=1.0, freedom=1.0)]
     >>> estimates(torch.tensor([[1.0, 3.0, 1.0, 3.0]]), torch.tensor([0, 1, 0, 1]))
-    [Estimate(mean=2.0, error=1.0, freedom=1)]
+    [Estimate(mean=2.0, error=1.0, freedom=1.0)]
     """
     if not rows.shape[1]:
-        return [Estimate(0.0, 0.0, 0)] * len(rows)
+        return [Estimate(0.0, 0.0, 0.0)] * len(rows)
     number, where = clusters.unique(return_inverse=True)
     rows = rows.double()
     sizes = torch.bincount(where).double()
@@ -83,8 +86,21 @@ def estimates(
     mean = sums.sum(1) / total
     spread = (sums - mean[:, None] * sizes).square().sum(1)
     error = (spread * count / max(count - 1, 1)).sqrt() / total
-    mean = (count * mean + unseen) / (count + 1) if unseen else mean
-    return [Estimate(m, e, count - 1) for m, e in zip(mean.tolist(), error.tolist(), strict=True)]
+    effective = equal_clusters(clusters)
+    mean = (effective * mean + unseen) / (effective + 1) if unseen else mean
+    return [
+        Estimate(m, e, effective - 1) for m, e in zip(mean.tolist(), error.tolist(), strict=True)
+    ]
+
+
+def equal_clusters(clusters: Int[Tensor, " N"]) -> float:
+    """How many clusters of one size are worth these: (sum n_g)^2 / sum n_g^2.
+
+    >>> equal_clusters(torch.tensor([0, 1, 2, 2])), equal_clusters(torch.tensor([0, 0, 1, 1]))
+    (2.6666666666666665, 2.0)
+    """
+    sizes = clusters.unique(return_counts=True)[1].double()
+    return float(sizes.sum() ** 2 / sizes.square().sum())
 
 
 def rejected(p_values: Sequence[float], alpha: float) -> list[bool]:
@@ -181,7 +197,7 @@ def quantile(level: float) -> float:
     return NormalDist().inv_cdf(1 - level)
 
 
-def lower_share(successes: int, trials: int, level: float) -> float:
+def lower_share(successes: int | float, trials: int | float, level: float) -> float:
     """Wilson's one-sided lower bound of a share.
 
     >>> round(lower_share(50, 100, 0.05), 3)
@@ -194,7 +210,7 @@ def lower_share(successes: int, trials: int, level: float) -> float:
     return (share + z**2 / trials / 2 - reach) / (1 + z**2 / trials)
 
 
-def upper_share(successes: int, trials: int, level: float) -> float:
+def upper_share(successes: int | float, trials: int | float, level: float) -> float:
     """Wilson's one-sided upper bound of a share.
 
     >>> round(upper_share(50, 100, 0.05), 3)
@@ -203,7 +219,13 @@ def upper_share(successes: int, trials: int, level: float) -> float:
     return 1 - lower_share(trials - successes, trials, level)
 
 
-def lower_beyond_guessing(hits: int, own: int, alarms: int, others: int, level: float) -> float:
+def lower_beyond_guessing(
+    hits: int | float,
+    own: int | float,
+    alarms: int | float,
+    others: int | float,
+    level: float,
+) -> float:
     """One-sided lower bound of (s - r) / (1 - r), of a share s of hits and a share r of alarms.
 
     Wilson's bounds of the two shares, joined by their squares (Newcombe, Statistics in Medicine 17,

@@ -33,7 +33,8 @@ NOTICED = 0.5
 """Change that a random permutation of all pixels has to make at least, as the witness sees it."""
 
 NOTICED_HALF = 0.1
-"""The same for a random permutation of half of the pixels: five times what passes for none."""
+"""The same for a random permutation of half of the pixels, and for one of as few pixels as a
+candidate moves: five times what passes for none."""
 
 KEPT = 0.3
 """Share of every class that a partial symmetry leaves right, beyond what guessing would."""

@@ -62,8 +62,8 @@ class Witness(nn.Module):
 def with_contrast(images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 2*C H W"]:
     """Each channel, and after them each with its own mean 0 and spread 1.
 
-    >>> with_contrast(torch.tensor([[[[0.1, 0.3]]]])).flatten(1).round(decimals=1).tolist()
-    [[0.1, 0.3, -1.0, 1.0]]
+    >>> with_contrast(torch.tensor([[[[1.0, 3.0]]]])).flatten(1).round(decimals=1).tolist()
+    [[1.0, 3.0, -1.0, 1.0]]
     """
     spread, mean = torch.std_mean(images, (2, 3), keepdim=True, correction=0)
     return torch.cat([images, (images - mean) / (spread + CONTRAST)], dim=1)
