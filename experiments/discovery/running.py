@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,11 @@ def _rows(
                     yield asked[future], None, error
                 else:
                     raise error
+        except BaseException:
+            # Else they would go on to the end of their runs, whose rows nobody writes.
+            for worker in active_children():
+                worker.terminate()
+            raise
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
