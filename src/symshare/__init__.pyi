@@ -28,6 +28,7 @@ from .layers import LiftConvTranspose2d as LiftConvTranspose2d
 from .layers import LiftConvTranspose3d as LiftConvTranspose3d
 from .layers import SpatialAvgPool as SpatialAvgPool
 from .layers import SpatialMaxPool as SpatialMaxPool
+from .moments import learn_stacks as learn_stacks
 from .representations import Birkhoff as Birkhoff
 from .representations import Fixed as Fixed
 from .representations import Gated as Gated

@@ -1,0 +1,10 @@
+"""Stacks from second moments: the permutations that leave the law of what a layer sees unchanged.
+
+No list of groups and no training on labels is needed; see :func:`learn_stacks`.
+"""
+
+from symshare.moments.alignment import Commutant, commutant
+from symshare.moments.network import LearnedLayer, learn_stacks
+from symshare.moments.statistics import Moments, of_samples
+
+__all__ = ["Commutant", "LearnedLayer", "Moments", "commutant", "learn_stacks", "of_samples"]

@@ -1,0 +1,282 @@
+"""Learn the stacks of a network, layer by layer, from what each layer sees."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from symshare.groups import GroupAction
+from symshare.layers.convolution import Convolution
+from symshare.moments.alignment import commutant
+from symshare.moments.sight import Sight
+from symshare.moments.statistics import blocks_of
+from symshare.representations import Sinkhorn
+from symshare.representations.starts import SHARP_MASS, near
+
+LIFTING_IMAGES = 12_000
+"""Most images that a lifting layer is shown: mirror images on turned digits differ by little."""
+
+GROUP_IMAGES = 1_600
+"""Most images that a group layer is shown: what breaks the order of elements is plain to see."""
+
+HARD = 1 - 1e-6
+"""Mass of what was learned while the layers above learn. They tell a mixture of 0.999 from the
+permutation where features have a large mean, and the identity is not mixed."""
+
+_AT_ONCE = 100
+"""Images that go through the network at once."""
+
+
+@dataclass(frozen=True)
+class LearnedLayer:
+    """What was learned for one layer.
+
+    Attributes:
+        name: of the layer in the network.
+        slots: number of elements G of its stack.
+        elements: how many of these are elements of the data, the identity counted in; the others
+            are cosets, see :func:`learn_stacks`. 0 where the layer was left as it was.
+        ratios: of these elements, as :meth:`Moments.test` gives them: 1 on average for a true one.
+        p_values: of these elements.
+        nearest: the largest p value of what was refused, 0 where nothing was.
+        rounds: how often all starts were learned.
+        seconds: that it took, with collecting the moments.
+        note: why the layer was left as it was; empty where it was learned.
+    """
+
+    name: str
+    slots: int
+    elements: int
+    ratios: tuple[float, ...]
+    p_values: tuple[float, ...]
+    nearest: float
+    rounds: int
+    seconds: float
+    note: str = ""
+
+
+def learn_stacks(
+    model: nn.Module,
+    images: Float[Tensor, "N I *space"],
+    labels: Int[Tensor, " N"] | None = None,
+    *,
+    within: GroupAction | None = None,
+    seed: int = 0,
+    mass: float = SHARP_MASS,
+) -> tuple[LearnedLayer, ...]:
+    """Learn the free stacks of a network from what its layers see, before or without training.
+
+    Layer by layer, in the order in which they are called: the second moments of the patches that
+    the kernel is laid on are collected, and the permutations that commute with them are found from
+    random starts (:func:`commutant`). Images are read by class and at several scales, features by
+    channel. The stack (a `Sinkhorn`) becomes these permutations, before the next layer is looked
+    at.
+
+    A layer with more slots than elements keeps the group: the other slots are cosets of it by
+    random permutations, which a symmetry of the data permutes as well. Choose a number of slots
+    that is a multiple of the order. Where nothing is found, all slots but one are random.
+
+    Second moments are even, and know nothing of the label beyond its classes: what is found is a
+    candidate, and `symshare.discover` decides.
+
+    Args:
+        model: with layers whose representation is a `Sinkhorn`; it is changed in place.
+        images: different images, scaled as the model is to see them.
+        labels: of the images, from 0; None for one class.
+        within: choose among these elements, by what they do to the kernel positions, such as
+            `groups.rotations(4)`; needed where the data has more elements than a layer has slots.
+        seed: of images, patches and starts.
+        mass: of the permutations in the stacks in the end, see `Sinkhorn.near`.
+
+    Returns:
+        A record for each convolution, in order.
+
+    Raises:
+        ValueError: for a model without free stacks, too few images, labels of another length,
+            images that are not finite, a mass outside (0, 1), or more elements than slots. The
+            model is as it was.
+
+    >>> from symshare import GroupConv2d, LiftConv2d, Sinkhorn
+    >>> _ = torch.manual_seed(0)
+    >>> lifting, hidden = Sinkhorn(2, 9), Sinkhorn(2, 18)
+    >>> net = nn.Sequential(LiftConv2d(1, 4, 3, lifting), GroupConv2d(4, 4, 3, hidden))
+    >>> images = torch.randn(800, 1, 8, 8).cumsum(2).cumsum(3)
+    >>> images[400:] = images[400:].flip(-1)
+    >>> [layer.elements for layer in learn_stacks(net, images)]
+    [2, 2]
+    >>> lifting()[1].argmax(-1).tolist()  # the mirror, that no one has named
+    [2, 1, 0, 5, 4, 3, 8, 7, 6]
+    """
+    _check(images, labels, mass)
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
+    order = torch.randperm(len(images), generator=generator)
+    was_training, before = model.training, {}
+    model.eval()
+    records: list[LearnedLayer] = []
+    learned: dict[Sinkhorn, Tensor] = {}
+    try:
+        for name, layer in _in_order(model, images[: min(len(images), 2)]):
+            start, stack = time.perf_counter(), layer.representation
+            if note := _left_as_it_was(layer, learned):
+                G = stack.group_size
+                records.append(LearnedLayer(name, G, 0, (), (), 0.0, 0, 0.0, note))
+                continue
+            assert isinstance(stack, Sinkhorn)
+            before[stack] = stack.logits.detach().clone(), stack.projection.potentials.clone()
+            sight = Sight(layer, int(labels.max()) + 1, generator)
+            shown = order[: LIFTING_IMAGES if layer.lifting else GROUP_IMAGES]
+            for block in blocks_of(shown):
+                sight.add(_input_of(model, layer, images[block]), labels[block])
+            found = commutant(sight.moments(), seed=seed)
+            inside = _inside(found.sources, within, layer)
+            _check_slots(name, int(inside.sum()), stack.group_size)
+            learned[stack] = _filled(found.sources[inside], stack.group_size, generator)
+            _write(stack, learned[stack], HARD)
+            records.append(
+                LearnedLayer(
+                    name=name,
+                    slots=stack.group_size,
+                    elements=int(inside.sum()),
+                    ratios=tuple(found.ratios[inside].tolist()),
+                    p_values=tuple(found.p_values[inside].tolist()),
+                    nearest=found.nearest,
+                    rounds=found.rounds,
+                    seconds=time.perf_counter() - start,
+                )
+            )
+        if not learned:
+            raise ValueError(
+                "learn_stacks: the model has no convolution with a Sinkhorn stack that the images "
+                "reach; nothing can be learned"
+            )
+        for stack, sources in learned.items():
+            _write(stack, sources, mass)
+    except BaseException:
+        with torch.no_grad():
+            for stack, (logits, potentials) in before.items():
+                stack.logits.copy_(logits)
+                stack.projection.potentials.copy_(potentials)
+        raise
+    finally:
+        model.train(was_training)
+    return tuple(records)
+
+
+def _check(images: Tensor, labels: Tensor | None, mass: float) -> None:
+    """Refuse what no moments can be made of."""
+    if not 0 < mass < 1:
+        raise ValueError(f"learn_stacks: mass must be above 0 and below 1, got {mass}")
+    if labels is not None and len(labels) != len(images):
+        raise ValueError(
+            f"learn_stacks: expected a label for each image, got {len(labels)} labels for "
+            f"{len(images)} images"
+        )
+    if not torch.isfinite(images).all():
+        raise ValueError("learn_stacks: images have NaN or infinite pixels; leave those images out")
+    blocks_of(torch.arange(len(images)))
+
+
+def _in_order(model: nn.Module, images: Tensor) -> list[tuple[str, Convolution]]:
+    """Convolutions in the order in which they are called first."""
+    called: dict[str, Convolution] = {}
+
+    def note(name: str, layer: Convolution) -> None:
+        called.setdefault(name, layer)
+
+    hooks = [
+        module.register_forward_pre_hook(lambda layer, _, name=name: note(name, layer))
+        for name, module in model.named_modules()
+        if isinstance(module, Convolution)
+    ]
+    try:
+        with torch.no_grad():
+            model(images)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return list(called.items())
+
+
+def _left_as_it_was(layer: Convolution, learned: dict[Sinkhorn, Tensor]) -> str:
+    """Why a layer is not learned; empty where it is."""
+    stack = layer.representation
+    if layer.transposed:
+        return "it is transposed: it stamps kernels, and is laid on no patches"
+    if not isinstance(stack, Sinkhorn):
+        return f"its representation is {type(stack).__name__}, no free stack"
+    if stack in learned:
+        return "its stack was learned in a layer before"
+    if stack.group_size == 1:
+        return "its stack has one element"
+    return ""
+
+
+class _Reached(Exception):
+    """The layer that was waited for has been called."""
+
+
+def _input_of(model: nn.Module, layer: Convolution, images: Tensor) -> Tensor:
+    """The input of a layer for images; nothing after it is computed."""
+    seen: list[Tensor] = []
+
+    def stop(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen.append(inputs[0])
+        raise _Reached
+
+    hook = layer.register_forward_pre_hook(stop)
+    try:
+        with torch.no_grad():
+            for part in images.split(_AT_ONCE):
+                with suppress(_Reached):
+                    model(part)
+    finally:
+        hook.remove()
+    return torch.cat(seen)
+
+
+def _inside(sources: Int[Tensor, "G D"], within: GroupAction | None, layer: Convolution) -> Tensor:
+    """Which permutations move the kernel positions as an element of an action does."""
+    if within is None:
+        return torch.ones(len(sources), dtype=torch.bool)
+    P = layer.geometry.taps
+    allowed = {tuple(row) for row in within.permutation(layer.geometry.kernel_size).tolist()}
+
+    def moves_so(row: Tensor) -> bool:
+        places, blocks = row.view(-1, P) % P, row.view(-1, P) // P
+        together = bool((places == places[0]).all() and (blocks == blocks[:, :1]).all())
+        return together and tuple(places[0].tolist()) in allowed
+
+    return torch.tensor([moves_so(row) for row in sources])
+
+
+def _check_slots(name: str, elements: int, slots: int) -> None:
+    if elements > slots:
+        raise ValueError(
+            f"learn_stacks: what {name} sees has {elements} elements, and its stack has {slots} "
+            "slots; which of them to use is a question about the data: ask symshare.discover, and "
+            "pass within=, such as groups.rotations(4), or give the layers more elements"
+        )
+
+
+def _filled(
+    group: Int[Tensor, "H D"], slots: int, generator: torch.Generator
+) -> Int[Tensor, "G D"]:
+    """A group, and cosets of it by random permutations, until all slots are filled."""
+    rows = [group]
+    for _ in range(1, -(-slots // len(group))):
+        random = torch.rand(group.shape[1], generator=generator).argsort()
+        rows.append(random[group])
+    return torch.cat(rows)[:slots]
+
+
+def _write(stack: Sinkhorn, sources: Int[Tensor, "G D"], mass: float) -> None:
+    """Give the stack these permutations, with so much of their mass and the rest uniform."""
+    with torch.no_grad():
+        logits = near(one_hot(sources, stack.positions).to(stack.logits), mass)
+        stack.logits.copy_(logits[int(stack.anchor) :])
+        stack.projection.potentials.zero_()

@@ -1,0 +1,161 @@
+"""Second moments of what a layer sees, with their noise, and what commutes with them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from scipy.special import fdtrc
+from torch import Tensor
+
+BLOCKS = 16
+"""Blocks of samples, whose scatter tells the noise of a moment. An energy is a mean over D^2
+entries, so that few blocks are enough."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    r"""K second moments of D numbers, each estimated on B blocks of samples.
+
+    Where the law of the numbers stays under a permutation R, each moment S = E[p q'] commutes with
+    R, since E[(R p) (R q)'] = R S R'. The *energy* of R says how far it is from that,
+
+    .. math:: E(R) = \frac{1}{K} \sum_k \frac{|R S_k - S_k R|^2}{2 D^2 \sigma_k^2}
+
+    in units of the noise sigma_k of an entry of the estimate. It is convex in R.
+
+    Attributes:
+        blocks: the moments of each block, in any unit.
+    """
+
+    blocks: Float[Tensor, "B K D D"]
+
+    def __post_init__(self) -> None:
+        if len(self.blocks) < 2:
+            raise ValueError(f"Moments: expected at least 2 blocks, got {len(self.blocks)}")
+        if not torch.isfinite(self.blocks).all():
+            raise ValueError("Moments: what the layer sees has NaN or infinite entries")
+
+    @property
+    def positions(self) -> int:
+        """D."""
+        return self.blocks.shape[-1]
+
+    @cached_property
+    def _noise(self) -> Float[Tensor, " K"]:
+        """Standard error of the mean over blocks, of an entry of each moment."""
+        variance = self.blocks.var(0).mean((1, 2)) / len(self.blocks)
+        # A moment that never varies, such as that of a constant channel, says nothing.
+        return torch.where(variance > 0, variance, torch.inf).sqrt()
+
+    @cached_property
+    def units(self) -> Float[Tensor, "K D D"]:
+        """Means over all blocks, in units of their noise; zero where a moment has none."""
+        return self.blocks.mean(0) / self._noise[:, None, None]
+
+    def energy(self, R: Float[Tensor, "G D D"]) -> Float[Tensor, " G"]:
+        """How far each matrix is from commuting, in units of the noise; differentiable.
+
+        >>> pixels = torch.randn(2000, 4) * torch.tensor([1.0, 2.0, 2.0, 1.0])
+        >>> moments = of_samples(pixels)
+        >>> mirror = torch.eye(4).flip(0)[None]
+        >>> bool(moments.energy(mirror) < 5), bool(moments.energy(mirror.roll(1, 1)) > 20)
+        (True, True)
+        """
+        return commutation(R, self.units)
+
+    def test(self, sources: Int[Tensor, "G D"]) -> tuple[Float[Tensor, " G"], Float[Tensor, " G"]]:
+        r"""Whether permutations commute with the moments as far as noise lets one tell.
+
+        For a true one the commutator of the mean is noise. Its squared length over what the scatter
+        of the blocks lets one expect is 1 on average, and follows an F law with nu and nu (B - 1)
+        degrees of freedom, nu = (tr Sigma)^2 / tr Sigma^2, where Sigma is the covariance of the
+        commutator in a block (Satterthwaite). Noise of different entries hangs together, so that
+        nu is far below their number.
+
+        Args:
+            sources: `(R f)[p] = f[sources[p]]`.
+
+        Returns:
+            That ratio, and the p value of the hypothesis that they commute; 0 and 1 where the
+            permutation moves nothing.
+        """
+        B = len(self.blocks)
+        ratios, p_values = [], []
+        for source in sources:
+            moved = self._scaled[:, :, source][:, :, :, source] - self._scaled
+            centred = (moved - moved.mean(0)).flatten(1)
+            gram = centred @ centred.T
+            trace = gram.trace() / (B - 1)
+            if not trace > 0:
+                ratios.append(0.0)
+                p_values.append(1.0)
+                continue
+            ratio = B * moved.mean(0).square().sum() / trace
+            # Of products of different blocks: the square of one block's length is no tr Sigma^2.
+            apart = gram - torch.diag(gram.diagonal())
+            square = apart.square().sum() / (B * (B - 1))
+            nu = max(float(trace**2 / square), 1.0)
+            ratios.append(float(ratio))
+            p_values.append(float(fdtrc(nu, nu * (B - 1), float(ratio))))
+        return torch.tensor(ratios), torch.tensor(p_values)
+
+    @cached_property
+    def _scaled(self) -> Float[Tensor, "B K D D"]:
+        return self.blocks / self._noise[:, None, None]
+
+
+def commutation(R: Float[Tensor, "G D D"], S: Float[Tensor, "K D D"]) -> Float[Tensor, " G"]:
+    """Mean over k of |R_g S_k - S_k R_g|^2 / (2 D^2).
+
+    >>> commutation(torch.eye(3)[None], torch.rand(2, 3, 3))
+    tensor([0.])
+    """
+    apart = R[:, None] @ S - S @ R[:, None]
+    return apart.square().sum((1, 2, 3)) / (2 * len(S) * S.shape[-1] ** 2)
+
+
+def of_samples(samples: Float[Tensor, "N D"], labels: Int[Tensor, " N"] | None = None) -> Moments:
+    """Second moments about the mean of all entries, of all samples or of each class.
+
+    That of a class is its sum over the number of all samples, so that how often a class occurs
+    scatters with the blocks, too.
+
+    Args:
+        samples: independent of one another, in any order.
+        labels: of the samples, from 0; None for one class.
+
+    Raises:
+        ValueError: for fewer than two samples for each block.
+
+    >>> of_samples(torch.rand(100, 3), torch.arange(100) % 2).blocks.shape
+    torch.Size([16, 2, 3, 3])
+    """
+    labels = torch.zeros(len(samples), dtype=torch.int64) if labels is None else labels
+    own = torch.nn.functional.one_hot(labels).to(samples)
+    centred = samples - samples.mean()
+    order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
+    return Moments(
+        torch.stack(
+            [
+                torch.einsum("nk,np,nq->kpq", own[block], centred[block], centred[block])
+                / len(block)
+                for block in blocks_of(order)
+            ]
+        )
+    )
+
+
+def blocks_of(positions: Int[Tensor, " N"]) -> tuple[Int[Tensor, " n"], ...]:
+    """`BLOCKS` parts of one size; what is left over is left out.
+
+    Raises:
+        ValueError: for fewer than two positions for each block.
+    """
+    size = len(positions) // BLOCKS
+    if size < 2:
+        raise ValueError(
+            f"moments: {len(positions)} samples are too few to tell symmetry from noise; give at "
+            f"least {2 * BLOCKS}, and better thousands"
+        )
+    return positions.split(size)[:BLOCKS]

@@ -1,0 +1,301 @@
+"""Stacks from second moments: the test of commutation, the search, and networks layer by layer."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+import symshare
+from fresh_python import fresh_python
+from symshare import Fixed, GroupPool, Kronecker, Sinkhorn, groups, learn_stacks
+from symshare.groups import generated
+from symshare.moments import Moments, commutant, network, of_samples
+from symshare.moments.statistics import BLOCKS, commutation
+
+
+def mixed(count, actions, seed=0):
+    """Correlated numbers, each row moved by a random one of some permutations."""
+    generator = torch.Generator().manual_seed(seed)
+    actions = torch.as_tensor(actions)
+    D = actions.shape[1]
+    x = torch.randn(count, D, generator=generator) @ torch.rand(D, D, generator=generator)
+    return x.gather(1, actions[torch.randint(len(actions), (count,), generator=generator)])
+
+
+def scrambled(permutations, seed=0):
+    """The same permutations of positions in another order."""
+    order = torch.randperm(permutations.shape[1], generator=torch.Generator().manual_seed(seed))
+    return order.argsort()[permutations[:, order]]
+
+
+def generate(*permutations):
+    """All products of permutations."""
+    identity = tuple(range(len(permutations[0])))
+    found = generated({identity, *permutations}, lambda g, h: tuple(h[i] for i in g))
+    return torch.tensor(sorted(found))
+
+
+HIDDEN = {
+    "flip": groups.flips("W").permutation((3, 4)),
+    "turns": groups.rotations(4).permutation((3, 3)),
+    "flips": groups.dihedral(2).permutation((4, 3)),
+    "square": groups.dihedral(4).permutation((3, 3)),
+    "two rings": generate((1, 2, 3, 4, 0, 6, 7, 8, 9, 5), (0, 4, 3, 2, 1, 5, 9, 8, 7, 6)),
+    "three alike": generate((1, 0, 2, 3, 4, 5), (0, 2, 1, 3, 4, 5)),
+}
+
+
+def rows(permutations):
+    return sorted(map(tuple, permutations.tolist()))
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_the_group_is_found_whatever_the_order_of_positions(name):
+    hidden = scrambled(HIDDEN[name], seed=len(name))
+    found = commutant(of_samples(mixed(40_000, hidden)), steps=200)
+    assert rows(found.sources) == rows(hidden)
+    assert found.sources[0].tolist() == list(range(hidden.shape[1]))
+    assert (found.ratios[0], found.p_values[0], found.capped) == (0, 1, False)
+    assert 0.2 < found.ratios[1:].mean() < 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_is_found_where_nothing_commutes(seed):
+    found = commutant(of_samples(mixed(20_000, [list(range(8))], seed)), seed=seed, steps=100)
+    assert len(found.sources) == 1
+    assert found.nearest < 1e-3
+
+
+def test_p_values_of_a_symmetry_are_uniform():
+    turns = HIDDEN["turns"]
+    p = [of_samples(mixed(400, turns, seed)).test(turns[1:2])[1].item() for seed in range(300)]
+    assert stats.kstest(p, "uniform").pvalue > 1e-3
+
+
+def test_ratios_of_a_symmetry_are_one_on_average_and_others_grow_with_the_samples():
+    turns, mirror = HIDDEN["turns"], groups.flips("W").permutation((3, 3))[1:]
+    ratios = [of_samples(mixed(640, turns, seed)).test(turns[1:])[0].mean() for seed in range(60)]
+    assert np.mean(ratios) == pytest.approx(1, abs=0.15)
+    few, many = (of_samples(mixed(n, turns)).test(mirror)[0].item() for n in (4000, 40_000))
+    assert many > 4 * few > 8
+
+
+def test_a_class_may_have_what_others_lack():
+    """Two classes, turned to the left and to the right: together half a turn and no more."""
+    identity, left, half, right = HIDDEN["turns"].tolist()
+    x = torch.cat([mixed(20_000, [identity, left]), mixed(20_000, [half, right])])
+    labels = torch.arange(40_000) // 20_000
+    assert len(commutant(of_samples(x), steps=150).sources) == 4
+    assert len(commutant(of_samples(x, labels), steps=150).sources) == 1
+
+
+def test_the_energy_is_that_of_its_definition_and_convex():
+    generator = torch.Generator().manual_seed(0)
+    S = torch.rand(3, 5, 5, generator=generator, dtype=torch.float64)
+    R = torch.rand(2, 5, 5, generator=generator, dtype=torch.float64).requires_grad_()
+    by_hand = [sum(((r @ s - s @ r) ** 2).sum() for s in S) / (2 * 3 * 25) for r in R]
+    torch.testing.assert_close(commutation(R, S), torch.stack(by_hand))
+    middle = commutation(R.mean(0, keepdim=True), S)
+    assert middle <= commutation(R, S).mean()
+    assert torch.autograd.gradcheck(lambda R: commutation(R, S), R)
+
+
+def test_what_never_varies_says_nothing():
+    x = mixed(2000, HIDDEN["turns"])
+    blocks = torch.cat([of_samples(x).blocks, torch.ones(BLOCKS, 1, 9, 9)], dim=1)
+    with_constant = Moments(blocks)
+    ratios, p = with_constant.test(HIDDEN["turns"])
+    expected = of_samples(x).test(HIDDEN["turns"])
+    torch.testing.assert_close(ratios, expected[0])
+    torch.testing.assert_close(p, expected[1])
+    assert torch.isfinite(with_constant.units).all()
+
+
+def walks(*shape, seed=0):
+    """Random walks along every axis of space, of steps that grow differently along each."""
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    for axis in range(2, len(shape)):
+        steps = torch.linspace(1, 2 * axis - 2, shape[axis])
+        x = (x * steps.view(-1, *[1] * (len(shape) - axis - 1))).cumsum(axis)
+    x = x - x.mean()
+    return x / x.std() * torch.linspace(0.5, 1.5, shape[1]).view(-1, *[1] * (len(shape) - 2))
+
+
+def build(dims, slots, channels=1, **options):
+    lift = getattr(symshare, f"LiftConv{dims}d")
+    conv = getattr(symshare, f"GroupConv{dims}d")
+    P = 3**dims
+    return nn.Sequential(
+        lift(channels, 4, 3, Sinkhorn(slots, P), **options),
+        nn.ReLU(),
+        conv(4, 4, 3, Sinkhorn(slots, slots * P), **options),
+        GroupPool(),
+    )
+
+
+def invariance_error(model, x, moved):
+    with torch.no_grad():
+        a, b = (model(images).flatten(2).mean(2) for images in (x, moved))
+    return ((a - b).norm() / a.norm()).item()
+
+
+CASES = {
+    "signals": (1, (1200, 1, 16), [(-1,)], {}),
+    "images": (2, (1200, 1, 9, 9), [(-1,)], {}),
+    "colours": (2, (1200, 3, 9, 9), [(-2,)], {}),
+    "both mirrors": (2, (4800, 1, 9, 9), [(-1,), (-2,), (-2, -1)], {}),
+    "strides and padding": (2, (1200, 2, 9, 9), [(-1,)], {"stride": 2, "padding": 1}),
+    "dilated": (2, (1200, 1, 12, 12), [(-1,)], {"dilation": 2}),
+    "volumes": (3, (600, 1, 6, 6, 6), [(-1,)], {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_network_learns_the_mirrors_of_its_images(name):
+    dims, shape, mirrors, options = CASES[name]
+    x = walks(*shape)
+    for part, mirror in zip(x.chunk(1 + len(mirrors))[1:], mirrors, strict=True):
+        part.copy_(part.flip(mirror))
+    torch.manual_seed(0)
+    model = build(dims, 1 + len(mirrors), shape[1], **options)
+    records = learn_stacks(model, x, mass=1 - 1e-6)
+    assert [record.elements for record in records] == [1 + len(mirrors)] * 2
+    assert all(min(record.p_values) > 1e-3 for record in records)
+    for mirror in mirrors:
+        assert invariance_error(model, x[:50], x[:50].flip(mirror)) < 1e-3
+
+
+def test_second_moments_are_even():
+    """Stationary images without any symmetry, on a torus: half a turn passes all the same."""
+    noise = torch.randn(2400, 1, 8, 8, generator=torch.Generator().manual_seed(2))
+    shifts = [(0, 0), (0, 1), (1, 1), (2, 1)]
+    x = sum(weight * noise.roll(shift, (2, 3)) for weight, shift in enumerate(shifts, 1))
+    torch.manual_seed(0)
+    model = build(2, 2, padding=1, padding_mode="circular")
+    learn_stacks(model, x / x.std())
+    assert model[0].representation()[1].argmax(-1).tolist() == list(reversed(range(9)))
+
+
+def test_spare_slots_keep_the_group():
+    x = walks(1200, 1, 9, 9)
+    x[600:] = x[600:].flip(-1)
+    torch.manual_seed(0)
+    model = build(2, 6)
+    records = learn_stacks(model, x, mass=1 - 1e-6)
+    assert [(record.elements, record.slots) for record in records] == [(2, 6)] * 2
+    assert invariance_error(model, x[:50], x[:50].flip(-1)) < 1e-3
+    stack = model[0].representation().argmax(-1)
+    assert len({tuple(row) for row in stack.tolist()}) == 6
+
+
+def test_where_nothing_is_found_slots_are_random():
+    torch.manual_seed(0)
+    model = build(2, 3)
+    records = learn_stacks(model, walks(1200, 1, 9, 9))
+    assert [record.elements for record in records] == [1, 1]
+    assert (model[0].representation()[0] == torch.eye(9)).all()
+
+
+def test_more_elements_than_slots_are_a_question_to_the_user():
+    x = walks(4800, 1, 9, 9)
+    for part, mirror in zip(x.chunk(4)[1:], [(-1,), (-2,), (-2, -1)], strict=True):
+        part.copy_(part.flip(mirror))
+    torch.manual_seed(0)
+    model = build(2, 2)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(ValueError, match=r"what 0 sees has 4 elements.* 2 slots.*pass within="):
+        learn_stacks(model, x)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    records = learn_stacks(model, x, within=groups.flips("H"), mass=1 - 1e-6)
+    assert [record.elements for record in records] == [2, 2]
+    assert invariance_error(model, x[:50], x[:50].flip(-2)) < 1e-3
+
+
+def test_labels_of_another_length_are_refused(tmp_path):
+    script = (
+        "import torch\n"
+        "from symshare import LiftConv2d, Sinkhorn, learn_stacks\n"
+        "layer, labels = LiftConv2d(1, 2, 3, Sinkhorn(2, 9)), torch.zeros(3, dtype=torch.int64)\n"
+        "try:\n"
+        "    learn_stacks(layer, torch.rand(64, 1, 8, 8), labels)\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    said = fresh_python(tmp_path, "-c", script)
+    assert "expected a label for each image, got 3 labels for 64 images" in said
+
+
+def test_the_same_seed_learns_the_same_and_leaves_the_callers_generator_alone():
+    x = walks(600, 1, 8, 8)
+    states = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        model = build(2, 2).train()
+        state = torch.get_rng_state()
+        learn_stacks(model, x, seed=3)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert model.training
+        states.append(model.state_dict())
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+
+
+def test_other_layers_are_named_and_left():
+    torch.manual_seed(0)
+    known = Kronecker.from_action(groups.flips("W"), 3)
+    stack = Sinkhorn(2, 18)
+    model = nn.Sequential(
+        symshare.LiftConv2d(1, 2, 3, Fixed(groups.flips("W"))),
+        symshare.GroupConv2d(2, 2, 3, stack),
+        symshare.GroupConv2d(2, 2, 3, stack),
+        symshare.GroupConvTranspose2d(2, 2, 3, Sinkhorn(2, 18)),
+        symshare.GroupConv2d(2, 2, 3, known),
+    )
+    x = walks(800, 1, 12, 12)
+    x[400:] = x[400:].flip(-1)
+    records = learn_stacks(model, x)
+    assert [record.name for record in records] == ["0", "1", "2", "3", "4"]
+    assert [record.elements for record in records] == [0, 2, 0, 0, 0]
+    notes = [record.note for record in records]
+    assert "Fixed, no free stack" in notes[0]
+    assert "learned in a layer before" in notes[2]
+    assert "transposed" in notes[3]
+    assert "Kronecker, no free stack" in notes[4]
+
+
+def test_an_interrupt_leaves_the_model_as_it_was(monkeypatch):
+    calls = []
+
+    def once(moments, **options):
+        calls.append(moments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return commutant(moments, **options)
+
+    monkeypatch.setattr(network, "commutant", once)
+    torch.manual_seed(0)
+    model = build(2, 2)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(KeyboardInterrupt):
+        learn_stacks(model, walks(400, 1, 8, 8))
+    assert len(calls) == 2
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+IMAGES = walks(64, 1, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("model", "images", "options", "said"),
+    [
+        (lambda: build(2, 2), IMAGES[:20], {}, "20 samples are too few.*at least 32"),
+        (lambda: build(2, 2), IMAGES, {"mass": 1.0}, "mass must be above 0 and below 1, got 1.0"),
+        (lambda: build(2, 2), IMAGES * torch.nan, {}, "NaN or infinite pixels"),
+        (lambda: nn.Conv2d(1, 2, 3), IMAGES, {}, "no convolution with a Sinkhorn stack"),
+        (lambda: build(2, 2), walks(64, 1, 2, 2), {}, r"does not fit into \(2, 2\) pixels"),
+    ],
+    ids=["few", "mass", "nan", "model", "small"],
+)  # fmt: skip
+def test_bad_input_is_refused_by_name(model, images, options, said):
+    with pytest.raises(ValueError, match=said):
+        learn_stacks(model(), images, **options)
