@@ -1,5 +1,7 @@
 """Stacks from second moments: the test of commutation, the search, and networks layer by layer."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,12 @@ from symshare import Fixed, GroupPool, Kronecker, Sinkhorn, groups, learn_stacks
 from symshare.groups import generated
 from symshare.moments import Moments, commutant, network, of_samples
 from symshare.moments.statistics import BLOCKS, commutation
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Half as many steps, which are enough for small kernels."""
+    monkeypatch.setattr(network, "commutant", partial(commutant, steps=200))
 
 
 def mixed(count, actions, seed=0):
@@ -270,7 +278,7 @@ def test_an_interrupt_leaves_the_model_as_it_was(monkeypatch):
         calls.append(moments)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return commutant(moments, **options)
+        return commutant(moments, steps=20, **options)
 
     monkeypatch.setattr(network, "commutant", once)
     torch.manual_seed(0)
