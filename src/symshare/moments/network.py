@@ -236,7 +236,7 @@ def _input_of(model: nn.Module, layer: Convolution, images: Tensor) -> Tensor:
                     model(part)
     finally:
         hook.remove()
-    return torch.cat(seen)
+    return torch.cat(seen).float().cpu()
 
 
 def _inside(sources: Int[Tensor, "G D"], within: GroupAction | None, layer: Convolution) -> Tensor:
