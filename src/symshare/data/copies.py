@@ -59,7 +59,7 @@ def near_copies(data: LabelledImages) -> Copies:
     Two images are near copies where their distance is at most `NEAR` of the median distance of
     two images of one class; clusters are what chains of near copies join, where no further image
     lies within `ISOLATED` times that distance. The cost is two products of an N x (64 C) matrix
-    with itself: half a second for 8000 grey images on two cores.
+    with itself: 0.6 s for 8000 gray images on two cores.
 
     Args:
         data: the images; copies of an image in another pose are not found.

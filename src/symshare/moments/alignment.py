@@ -97,10 +97,10 @@ def commutant(
     >>> from symshare.moments import of_samples
     >>> shuffle = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     >>> turns = shuffle.argsort()[groups.rotations(4).permutation((3, 3))[:, shuffle]]
-    >>> _ = torch.manual_seed(0)
+    >>> _ = torch.manual_seed(1)
     >>> x = torch.randn(20_000, 9) @ torch.rand(9, 9)
     >>> x = x.gather(1, turns[torch.randint(4, (20_000,))])
-    >>> found = commutant(of_samples(x), starts=3, steps=150)
+    >>> found = commutant(of_samples(x), steps=200)
     >>> sorted(found.sources.tolist()) == sorted(turns.tolist())
     True
     """
