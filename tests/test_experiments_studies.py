@@ -7,8 +7,10 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from experiments.studies import benefit, kronecker, null, verdicts
+from symshare.data import LabelledImages
 from symshare.discovery.config import BUDGETS
 
 
@@ -43,18 +45,25 @@ def test_verdicts(tmp_path, monkeypatch, glance, capsys):
 
 def test_null(tmp_path, monkeypatch, glance, capsys):
     monkeypatch.setattr(null, "IMAGES", 200)
-    monkeypatch.setattr(null, "KINDS", tuple(dict.fromkeys(null.KINDS)))
+    monkeypatch.setattr(null, "KINDS", null.KINDS[:2])  # scrambled pixels have many candidates
     out = tmp_path / "null.json"
     with pytest.raises(SystemExit) as ended:
-        null.main(["--runs", "3", "--threads", "1", "--out", str(out)])
+        null.main(["--runs", "2", "--threads", "1", "--out", str(out)])
     rows = json.loads(out.read_text())
     assert [row["kind"] for row in rows] == list(null.KINDS)
     assert ended.value.code == any(row["named"] for row in rows)
     assert [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         "upright",
         "shuffled labels",
-        "scrambled pixels",
     ]
+
+
+def test_scrambled_pixels_are_in_another_order_in_every_image():
+    images = torch.arange(16.0).reshape(1, 1, 4, 4).repeat(2, 1, 1, 1)
+    data = LabelledImages(images, torch.arange(2), ("a", "b"))
+    first, second = null.spoil(data, "scrambled pixels", 0).images.flatten(1).tolist()
+    assert sorted(first) == sorted(second) == list(range(16))
+    assert first != second
 
 
 def test_benefit(tmp_path, monkeypatch, capsys):
