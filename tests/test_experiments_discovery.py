@@ -5,6 +5,7 @@ from itertools import product as pairs
 
 import numpy as np
 import pytest
+import torch
 
 from experiments.__main__ import main
 from experiments.discovery import cases, former, methods, rivals, running
@@ -20,6 +21,8 @@ from experiments.discovery.truths import LAWS, lattice, lattice_truth
 from symshare.data import LabelledImages
 from symshare.files import alone
 from symshare.groups import dihedral, from_permutations
+from symshare.representations import Measure
+from symshare.train.loop import Trained
 from symshare.train.settings import OptimConfig
 
 SUBGROUPS = [(), ("flipW",), ("flipH",), ("rot180",), ("flipW", "flipH", "rot180")]
@@ -398,6 +401,18 @@ def test_gates_that_rise_are_for_their_elements(monkeypatch, raised, count):
     assert len(given.found) == count
     assert list(given.numbers) == list(lattice((8, 8)))[1:]
     assert all(0 < numbers["measure"] < 1 for numbers in given.numbers.values())
+
+
+@pytest.mark.parametrize("name", ["rot90", "flipH", "transpose"])
+def test_a_gate_is_read_under_the_name_of_its_element(monkeypatch, name):
+    def trained(network, *rest):
+        (gate,) = {m for m in network.modules() if isinstance(m, Measure)}
+        rising = torch.tensor([element == name for element in dihedral(4).names[1:]])
+        gate.logits.data.copy_(torch.where(rising, 3.0, -3.0))
+        return Trained(network, [])
+
+    monkeypatch.setattr(rivals, "train", trained)
+    assert ask_gates(turned_templates(20, side=8)).found == (name,)
 
 
 def test_gates_leave_small_images_undecided():

@@ -14,7 +14,7 @@ from symshare.data import LabelledImages, divide, transform
 from symshare.groups import from_permutations
 from symshare.judge.statistics import rejected
 from symshare.judge.witness import permute
-from symshare.models import SMALL, build_network, probe
+from symshare.models import SMALL, build_network, dictionary, probe
 from symshare.representations import Measure
 from symshare.settings import NetworkConfig
 from symshare.train.loop import train
@@ -93,7 +93,7 @@ def ask_augmentation(question: Question) -> Answer:
     start, data = time.perf_counter(), question.data
     parts = divide(data, 0.5, question.seed)
     known, held_out = (data.subset(part) for part in parts)
-    moves = _moves(data)
+    moves, identity = _moves(data), list(range(data.images.shape[2:].numel()))
 
     def losses(powers: list[list[int]]) -> Tensor:
         classes, (_, channels, height, width) = len(data.classes), data.images.shape
@@ -101,11 +101,9 @@ def ask_augmentation(question: Question) -> Answer:
         network = probe(channels, classes, (height, width))
         task = _Augmented(torch.tensor(powers))
         trained = train(network, known, transform("none"), OPTIM, question.seed, task=task)
-        with torch.inference_mode():
-            logits = torch.cat([trained.model(batch) for batch in held_out.images.split(512)])
-        return cross_entropy(logits, held_out.labels, reduction="none")
+        return cross_entropy(trained.logits(held_out.images), held_out.labels, reduction="none")
 
-    plain = losses(_powers(moves["rot180"])[:1])
+    plain = losses([identity])
     extra = {name: (losses(_powers(move)) - plain).mean().item() for name, move in moves.items()}
     found = tuple(name for name, value in extra.items() if value <= 0)
     numbers = {name: {"loss": round(value, 4)} for name, value in extra.items()}
@@ -139,9 +137,10 @@ def ask_gates(question: Question) -> Answer:
     network = build_network(config, data.images.shape[1:], len(data.classes))
     trained = train(network, data, transform("none"), OPTIM, question.seed)
     (measure,) = {m for m in trained.model.modules() if isinstance(m, Measure)}
-    of_element = dict(zip(moves, measure().tolist()[1:], strict=True))
-    found = tuple(name for name, value in of_element.items() if value > RAISED)
-    numbers = {name: {"measure": round(value, 3)} for name, value in of_element.items()}
+    # The order of the dictionary is its own.
+    of_element = dict(zip(dictionary(config).names, measure().tolist(), strict=True))
+    found = tuple(name for name in moves if of_element[name] > RAISED)
+    numbers = {name: {"measure": round(of_element[name], 3)} for name in moves}
     return _answer(moves, found, numbers, data, start)
 
 
