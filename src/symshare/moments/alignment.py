@@ -1,15 +1,17 @@
 """From second moments to the permutations that commute with them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from symshare.analysis import nearest_permutation
+from symshare.groups import generated
 from symshare.moments.statistics import Moments, commutation
+from symshare.propose.candidates import CAP
 from symshare.representations.projection import Projection
 
 LEVEL = 1e-3
@@ -37,11 +39,6 @@ STARTS = 6
 
 SKETCHES = 8
 """Random combinations of moments that a step reads, where there are more moments."""
-
-CAP = 48
-"""Elements after which the search ends."""
-
-Watch = Callable[[Float[Tensor, "S D D"], int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,16 +68,14 @@ def commutant(
     seed: int = 0,
     starts: int = STARTS,
     steps: int = STEPS,
-    level: float = LEVEL,
-    watch: Watch | None = None,
 ) -> Commutant:
     """Find the permutations that commute with moments, without any list of groups.
 
     Doubly stochastic matrices from near-uniform starts minimise the roots of their energies and
     their overlap with one another and with what is known; the entropy pulls them to permutations,
     which linear assignment rounds and polishes. What the moments do not reject is kept, with all
-    its products. It ends where two rounds, the second with
-    a larger weight on the overlap, find nothing new.
+    its products. It ends where two rounds, the second with a larger weight on the overlap, find
+    nothing new.
 
     Second moments are even and know the law of the samples only, not of what they are labelled
     with: what is found here is a candidate.
@@ -90,8 +85,6 @@ def commutant(
         seed: of the starts.
         starts: matrices that are learned at once.
         steps: of each round.
-        level: at which what does not commute is refused.
-        watch: is shown the matrices and the step, before each.
 
     >>> from symshare import groups
     >>> from symshare.moments import of_samples
@@ -110,11 +103,12 @@ def commutant(
     nearest, rounds, weights = 0.0, 0, list(OVERLAPS)
     while weights and len(known) < CAP:
         rounds += 1
-        R = _descend(S, known, weights[0], starts, steps, generator, watch)
-        fresh = torch.stack([_polished(sources, S) for sources in _rounded(R)])
+        R = _descend(S, known, weights[0], starts, steps, generator)
+        fresh = torch.stack([_polished(sources, S) for sources in nearest_permutation(R)])
         p = moments.test(fresh)[1]
-        nearest = max([nearest, *p[p < level].tolist()])
-        grown = _grown(known, fresh, moments, level)
+        nearest = max([nearest, *p[p < LEVEL].tolist()])
+        order = p.argsort(descending=True, stable=True)
+        grown = _grown(known, fresh[order[p[order] >= LEVEL]], moments)
         if len(grown) == len(known):
             weights.pop(0)
         known = grown
@@ -138,19 +132,16 @@ def _descend(
     starts: int,
     steps: int,
     generator: torch.Generator,
-    watch: Watch | None,
 ) -> Float[Tensor, "S D D"]:
     """Learn matrices that commute with moments, and overlap little with what is known."""
     D = S.shape[-1]
     projection = Projection(torch.rand(starts, D, D, generator=generator)).train()
     optimizer = torch.optim.Adam([projection.logits], RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    places = one_hot(known, D).to(S).mean(0) * len(known)  # the sum of the known matrices
+    places = one_hot(known, D).to(S).sum(0)
     for step in range(steps):
         projected = projection.projected()
         R = projected.R
-        if watch is not None:
-            watch(R.detach(), step)
         together = R.sum(0)
         overlap = ((together * together).sum() - R.square().sum()) / 2 + (together * places).sum()
         ramp = ENTROPY * max(0.0, 2 * step / steps - 1)
@@ -173,11 +164,6 @@ def _sketch(S: Float[Tensor, "K D D"], generator: torch.Generator) -> Float[Tens
     return torch.einsum("sk,kpq->spq", signs / K**0.5, S)
 
 
-def _rounded(R: Float[Tensor, "S D D"]) -> Int[Tensor, "S D"]:
-    """The permutation nearest to each matrix."""
-    return torch.stack([torch.tensor(linear_sum_assignment(-r.numpy())[1]) for r in R])
-
-
 def _polished(sources: Int[Tensor, " D"], S: Float[Tensor, "K D D"]) -> Int[Tensor, " D"]:
     """Improve a permutation P as long as linear assignment on sum_k S_k P S_k' lowers its energy.
 
@@ -185,8 +171,7 @@ def _polished(sources: Int[Tensor, " D"], S: Float[Tensor, "K D D"]) -> Int[Tens
     """
     energy = _of_permutation(sources, S)
     while True:
-        pulled = torch.einsum("kap,krp->ar", S, S[:, :, sources])
-        better = torch.tensor(linear_sum_assignment(-pulled.numpy())[1])
+        better = nearest_permutation(torch.einsum("kap,krp->ar", S, S[:, :, sources]))
         now = _of_permutation(better, S)
         if now >= energy:
             return sources
@@ -198,32 +183,20 @@ def _of_permutation(sources: Int[Tensor, " D"], S: Float[Tensor, "K D D"]) -> fl
 
 
 def _grown(
-    known: Int[Tensor, "G D"], fresh: Int[Tensor, "S D"], moments: Moments, level: float
+    known: Int[Tensor, "G D"], fresh: Int[Tensor, "S D"], moments: Moments
 ) -> Int[Tensor, "H D"]:
-    """The group of what is known and of those that may be added, the least doubtful first.
+    """The group of what is known and of those that may be added, in their order, up to `CAP`.
 
     A symmetry has all its products with others: one is added only where the moments reject none of
     the elements that come with it.
     """
-    p = moments.test(fresh)[1]
     group = [tuple(row) for row in known.tolist()]
-    for i in p.argsort(descending=True, stable=True).tolist():
-        element = tuple(fresh[i].tolist())
-        if p[i] < level or element in group:
+    for element in map(tuple, fresh.tolist()):
+        if element in group:
             continue
-        larger = _generated([*group, element])
-        new = [row for row in larger if row not in set(group)]
-        if bool((moments.test(torch.tensor(new))[1] >= level).all()):
+        products = generated([*group, element], lambda g, h: tuple(g[i] for i in h))
+        larger = list(islice(products, CAP))
+        new = torch.tensor([row for row in larger if row not in group])
+        if bool((moments.test(new)[1] >= LEVEL).all()):
             group = larger
     return torch.tensor(group)
-
-
-def _generated(elements: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The group that permutations generate, the identity first, or its first `CAP` elements."""
-    found = dict.fromkeys(elements)
-    frontier = list(found)
-    while frontier and len(found) < CAP:
-        made = (tuple(g[i] for i in h) for h in frontier for g in elements)
-        frontier = [row for row in dict.fromkeys(made) if row not in found]
-        found.update(dict.fromkeys(frontier))
-    return list(found)[:CAP]

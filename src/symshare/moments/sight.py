@@ -10,11 +10,11 @@ from torch.nn import functional as F
 
 from symshare.layers.convolution import Convolution
 from symshare.layers.geometry import Geometry
-from symshare.moments.statistics import Moments
+from symshare.moments.statistics import Moments, by_class
 
-SCALES = (1, 3, 5)
-"""Dilations, times that of the kernel, at which images are read: what sets a mirror image apart may
-show in the whole digit only. Images are blurred to the same scale first."""
+SCALES = (3, 5)
+"""Further dilations, times that of the kernel, at which images are read: what sets a mirror image
+apart may show in the whole digit only. Images are blurred to the same scale first."""
 
 PATCHES = 32
 """Random patches of each image. Those of one image hang together, so that more say little more."""
@@ -54,38 +54,34 @@ class Sight:
         inputs = (inputs - self._mean)[:, self._channels]
         classes = self.classes if lifting else 1
         labels = labels if lifting else torch.zeros_like(labels)
-        sums = []
-        for part, own in zip(inputs.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
-            made = []
-            for scaled, geometry in self._scales(part):
-                rows = self._patches(scaled, geometry)
-                for label in range(classes):
-                    chosen = rows[own == label].permute(1, 2, 0, 3).flatten(2)
-                    made.append(chosen @ chosen.transpose(1, 2) / rows.shape[-1])
-            sums.append(torch.cat(made))
+        parts = zip(inputs.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True)
+        sums = [
+            len(own) * torch.cat([by_class(rows, own, classes) for rows in self._patches(part)])
+            for part, own in parts
+        ]
         self._blocks.append(torch.stack(sums).sum(0) / len(inputs))
 
     def moments(self) -> Moments:
         """What was added so far."""
         return Moments(torch.stack(self._blocks))
 
-    def _scales(self, inputs: Tensor) -> Iterator[tuple[Tensor, Geometry]]:
-        """Inputs as they are and, of images, blurred, with the options of the kernel for each."""
+    def _patches(self, inputs: Tensor) -> Iterator[Float[Tensor, "n C D L"]]:
+        """Patches of inputs as they are and, of images, at every scale that fits."""
         geometry = self.layer.geometry
-        for scale in SCALES if self.layer.lifting else SCALES[:1]:
+        yield self._drawn(inputs, geometry)
+        for scale in SCALES if self.layer.lifting else ():
             dilation = tuple(scale * d for d in geometry.dilation)
             reach = [d * (k - 1) for d, k in zip(dilation, geometry.kernel_size, strict=True)]
             space = [n - scale + 1 for n in inputs.shape[-geometry.dims :]]
-            if scale > 1 and any(n <= r for n, r in zip(space, reach, strict=True)):
+            if any(n <= r for n, r in zip(space, reach, strict=True)):
                 return
-            if scale == 1:
-                yield inputs, geometry
-            else:
-                blur = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[geometry.dims - 1]
-                options = geometry._replace(dilation=dilation, stride=(1,) * geometry.dims)
-                yield blur(inputs, scale, 1), options._replace(padding=(0,) * geometry.dims)
+            blur = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[geometry.dims - 1]
+            once = (1,) * geometry.dims
+            none = (0,) * geometry.dims
+            options = geometry._replace(dilation=dilation, stride=once, padding=none)
+            yield self._drawn(blur(inputs, scale, 1), options)
 
-    def _patches(self, inputs: Tensor, geometry: Geometry) -> Float[Tensor, "n C D L"]:
+    def _drawn(self, inputs: Tensor, geometry: Geometry) -> Float[Tensor, "n C D L"]:
         """Random patches among those that the kernel is laid on; (K, P) are one axis."""
         dims = geometry.dims
         margins = [m for pair in reversed(geometry.margins) for m in pair]
@@ -101,7 +97,6 @@ class Sight:
         out = padded.shape[-2 * dims : -dims]
         places = math.prod(out)
         drawn = torch.rand(n, places, generator=self.generator).argsort(1)[:, :PATCHES]
-        elements = () if self.layer.lifting else (inputs.shape[2],)
-        rows = padded.reshape(n, C, *(elements or (1,)), places, geometry.taps)
+        rows = padded.reshape(n, C, -1, places, geometry.taps)  # K, or 1 for images
         index = drawn[:, None, None, :, None].expand(-1, C, rows.shape[2], -1, geometry.taps)
         return rows.gather(3, index).permute(0, 1, 2, 4, 3).flatten(2, 3)

@@ -118,9 +118,6 @@ def commutation(R: Float[Tensor, "G D D"], S: Float[Tensor, "K D D"]) -> Float[T
 def of_samples(samples: Float[Tensor, "N D"], labels: Int[Tensor, " N"] | None = None) -> Moments:
     """Second moments about the mean of all entries, of all samples or of each class.
 
-    That of a class is its sum over the number of all samples, so that how often a class occurs
-    scatters with the blocks, too.
-
     Args:
         samples: independent of one another, in any order.
         labels: of the samples, from 0; None for one class.
@@ -132,18 +129,26 @@ def of_samples(samples: Float[Tensor, "N D"], labels: Int[Tensor, " N"] | None =
     torch.Size([16, 2, 3, 3])
     """
     labels = torch.zeros(len(samples), dtype=torch.int64) if labels is None else labels
-    own = torch.nn.functional.one_hot(labels).to(samples)
-    centred = samples - samples.mean()
+    classes = int(labels.max()) + 1
+    patches = (samples - samples.mean())[:, None, :, None]
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
-    return Moments(
-        torch.stack(
-            [
-                torch.einsum("nk,np,nq->kpq", own[block], centred[block], centred[block])
-                / len(block)
-                for block in blocks_of(order)
-            ]
-        )
-    )
+    blocks = [by_class(patches[block], labels[block], classes) for block in blocks_of(order)]
+    return Moments(torch.stack(blocks))
+
+
+def by_class(
+    patches: Float[Tensor, "N C D L"], labels: Int[Tensor, " N"], classes: int
+) -> Float[Tensor, "K D D"]:
+    """Second moments of L patches of N images, of each class and channel.
+
+    That of a class is its sum over the number of all images, so that how often a class occurs
+    scatters with the blocks, too.
+    """
+    made = []
+    for label in range(classes):
+        rows = patches[labels == label].permute(1, 2, 0, 3).flatten(2)
+        made.append(rows @ rows.transpose(1, 2))
+    return torch.cat(made) / (len(patches) * patches.shape[-1])
 
 
 def blocks_of(positions: Int[Tensor, " N"]) -> tuple[Int[Tensor, " n"], ...]:
