@@ -706,7 +706,7 @@ def test_what_is_kept_beyond_guessing_has_its_level():
     generator = np.random.default_rng(0)
     kept, guessed = generator.binomial([[100], [300]], [[0.37], [0.1]], (2, 4000))
     bounds = [
-        lower_beyond_guessing(hits, 100, alarms, 300, 0.05)
+        lower_beyond_guessing(hits / 100, 100.0, alarms / 300, 300.0, 0.05)
         for hits, alarms in zip(kept.tolist(), guessed.tolist(), strict=True)
     ]
     assert 0.035 < np.mean(np.array(bounds) > 0.3) < 0.06

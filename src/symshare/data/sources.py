@@ -141,8 +141,8 @@ def _from_npz(path: Path, groups: str | None) -> tuple[LabelledImages, LabelledI
                     "these"
                 )
             arrays["groups"] = _array(archive, groups, path)
-    of_parts = [f"{part}_groups" for part in _PARTS if f"{part}_groups" in found.split(", ")]
-    if "images" not in arrays and ("groups" in arrays or of_parts):
+        of_groups = {"groups", *(f"{part}_groups" for part in _PARTS)} & {*archive.files, *arrays}
+    if of_groups and "images" not in arrays:
         raise ValueError(
             f"{path}: groups go with `images` and `labels`, got {found}; save all images as one "
             "array, and their groups as `groups`"

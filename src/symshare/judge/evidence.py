@@ -58,9 +58,10 @@ class Evidence:
         chance_loss: loss of predicting the class frequencies of the training half, in nats.
         moved_loss: loss after each of M candidates, in nats.
         moved_prediction: predicted class after each.
-        change: s_g(g x, y) - s_g(x, y), where s_g is the probability that the witness gives to
-            "moved by g" against "not moved". For a symmetry the mean is zero, whatever the
-            network; it is at most the distance of the two laws in total variation.
+        change: s_g(g x, y) - s_g(x, y), where s_g is the probability that the witness and the
+            normal laws together give to "moved by g" against "not moved". For a symmetry the mean
+            is zero, whatever they are; it is at most the distance of the two laws in total
+            variation.
         random_loss: the loss after each of K random permutations of all pixels.
         random_change: the change that these make, and as many that permute half of the pixels.
         few_change: the change by S random moves of as few pixels as some candidate moves.

@@ -224,7 +224,7 @@ def judge_candidates(
         E,
     )
     counts = E.labels.bincount(minlength=E.classes)
-    level = LEVEL / 2 / max(len(pairs), 1)
+    level, trials = LEVEL / 2 / max(len(pairs), 1), _trials(E)
     seen = [e.interval(LEVEL)[0] > NOTICED_HALF for e in estimates(E.few_change, E.clusters)]
     noticed = [size < 0 or seen[size] for size in E.few.tolist()]
     judgements = []
@@ -233,7 +233,7 @@ def judge_candidates(
         shown = loss.kept[k] & law.kept[k] & set(power.told_apart)
         share = float(counts[sorted(shown)].sum()) / len(E.labels)
         present = set(counts.nonzero().flatten().tolist())
-        kept, by_class, lower = _kept(E, i, level=LEVEL / len(names))
+        kept, by_class, lower = _kept(E, i, trials, LEVEL / len(names))
         judgements.append(
             Judgement(
                 name=name,
@@ -277,29 +277,34 @@ def _status(loss: _Answer, law: _Answer, k: int, share: float, noticed: bool) ->
     return "undecided"
 
 
+def _trials(evidence: Evidence) -> list[tuple[float, float]]:
+    """Of each class, how many clusters of one size its images are worth, and all other images."""
+
+    def worth(chosen: Tensor) -> float:
+        return equal_clusters(evidence.clusters[chosen].unique(return_counts=True)[1])
+
+    classes = range(evidence.classes)
+    return [(worth(evidence.labels == c), worth(evidence.labels != c)) for c in classes]
+
+
 def _kept(
-    evidence: Evidence, i: int, level: float
+    evidence: Evidence, i: int, trials: list[tuple[float, float]], level: float
 ) -> tuple[float, tuple[float | None, ...], float]:
     """Share right after g, by class, and a bound of the smallest beyond guessing.
 
     Of a class that a share s keeps, while a share r of all other images is called by its name,
     (s - r) / (1 - r) is kept beyond guessing: nothing where the network only guesses.
     """
-    labels, predicted, clusters = evidence.labels, evidence.moved_prediction[i], evidence.clusters
+    labels, predicted = evidence.labels, evidence.moved_prediction[i]
     shares: list[float | None] = []
     bounds = []
-    for label in range(evidence.classes):
-        own, named = labels == label, predicted == label
-        size = int(own.sum())
-        if not size:
+    for label, (own, others) in enumerate(trials):
+        if not own:
             shares.append(None)
             continue
-        hits, alarms = ((own & named).sum() / size).item(), 0.0
-        others, rest = 0.0, len(labels) - size
-        if rest:
-            alarms, others = ((~own & named).sum() / rest).item(), equal_clusters(clusters[~own])
-        shares.append(hits)
-        trials = equal_clusters(clusters[own])
-        bounds.append(lower_beyond_guessing(hits * trials, trials, alarms * others, others, level))
+        inside, named = labels == label, (predicted == label).double()
+        kept, guessed = named[inside].mean().item(), named[~inside].mean().item()
+        shares.append(kept)
+        bounds.append(lower_beyond_guessing(kept, own, guessed, others, level))
     right = (predicted == labels).double().mean().item()
     return right, tuple(shares), max(0.0, min(bounds))

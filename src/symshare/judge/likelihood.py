@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symshare.data import LabelledImages
-from symshare.judge.witness import permute
 
 LARGEST = 1024
 """Most features of an image whose covariance is inverted; the cost grows with their square."""
@@ -43,9 +42,11 @@ class NormalLaws:
     @classmethod
     def fit(cls, data: LabelledImages) -> "NormalLaws | None":
         """The laws of labelled images; None where images are too large or nothing varies."""
+        if data.images[0].numel() > LARGEST:
+            return None
         x, labels = data.images.cpu().flatten(1).double(), data.labels.cpu()
         overall = x.var(0).mean().sqrt()
-        if x.shape[1] > LARGEST or not overall > 0:
+        if not overall > 0:
             return None
         own = torch.nn.functional.one_hot(labels, len(data.classes)).double()
         quarters = torch.tensor([0.25, 0.75], dtype=x.dtype)
@@ -83,9 +84,8 @@ class NormalLaws:
         """
         # Many moves are the inverse of themselves or of another.
         every, place = torch.cat([moves, moves.argsort(1)]).unique(dim=0, return_inverse=True)
-        moved = torch.stack(
-            [self.distance(permute(images, g[None].expand(len(images), -1)), labels) for g in every]
-        )
+        flat = images.flatten(2)
+        moved = torch.stack([self.distance(flat[..., g].view_as(images), labels) for g in every])
         forth, back = moved[place].chunk(2)
         still = self.distance(images, labels)
         # An image that g made has the density of what it was made from.

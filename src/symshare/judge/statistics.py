@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Num
 from scipy.special import stdtr, stdtrit
 from torch import Tensor
 
@@ -86,21 +86,21 @@ def estimates(
     mean = sums.sum(1) / total
     spread = (sums - mean[:, None] * sizes).square().sum(1)
     error = (spread * count / max(count - 1, 1)).sqrt() / total
-    effective = equal_clusters(clusters)
+    effective = equal_clusters(sizes)
     mean = (effective * mean + unseen) / (effective + 1) if unseen else mean
     return [
         Estimate(m, e, effective - 1) for m, e in zip(mean.tolist(), error.tolist(), strict=True)
     ]
 
 
-def equal_clusters(clusters: Int[Tensor, " N"]) -> float:
-    """How many clusters of one size are worth these: (sum n_g)^2 / sum n_g^2.
+def equal_clusters(sizes: Num[Tensor, " G"]) -> float:
+    """How many clusters of one size are worth these: (sum n_g)^2 / sum n_g^2; 0 of none.
 
-    >>> equal_clusters(torch.tensor([0, 1, 2, 2])), equal_clusters(torch.tensor([0, 0, 1, 1]))
+    >>> equal_clusters(torch.tensor([1, 1, 2])), equal_clusters(torch.tensor([2, 2]))
     (2.6666666666666665, 2.0)
     """
-    sizes = clusters.unique(return_counts=True)[1].double()
-    return float(sizes.sum() ** 2 / sizes.square().sum())
+    sizes = sizes.double()
+    return float(sizes.sum() ** 2 / sizes.square().sum()) if len(sizes) else 0.0
 
 
 def rejected(p_values: Sequence[float], alpha: float) -> list[bool]:
@@ -220,20 +220,16 @@ def upper_share(successes: int | float, trials: int | float, level: float) -> fl
 
 
 def lower_beyond_guessing(
-    hits: int | float,
-    own: int | float,
-    alarms: int | float,
-    others: int | float,
-    level: float,
+    kept: float, trials: float, guessed: float, others: float, level: float
 ) -> float:
-    """One-sided lower bound of (s - r) / (1 - r), of a share s of hits and a share r of alarms.
+    """One-sided lower bound of (s - r) / (1 - r), of a share s of trials and a share r of others.
 
     Wilson's bounds of the two shares, joined by their squares (Newcombe, Statistics in Medicine 17,
     1998, method 10).
 
-    >>> round(lower_beyond_guessing(50, 100, 0, 10_000, 0.05), 3)  # of 50 in 100 alone it is 0.419
+    >>> round(lower_beyond_guessing(0.5, 100.0, 0.0, 10_000.0, 0.05), 3)  # of 0.5 alone it is 0.419
     0.419
-    >>> lower_beyond_guessing(9, 9, 0, 0, 0.05)
+    >>> lower_beyond_guessing(1.0, 9.0, 0.0, 0.0, 0.05)  # nothing is known of guessing
     0.0
     """
     if not others:
@@ -242,7 +238,7 @@ def lower_beyond_guessing(
     def beyond(kept: float, guessed: float) -> float:
         return (kept - guessed) / (1 - guessed) if guessed < 1 else 0.0
 
-    kept, guessed = hits / own, alarms / others
-    fewer = beyond(kept, guessed) - beyond(lower_share(hits, own, level), guessed)
-    more = beyond(kept, guessed) - beyond(kept, upper_share(alarms, others, level))
-    return beyond(kept, guessed) - math.hypot(fewer, more)
+    middle = beyond(kept, guessed)
+    fewer = middle - beyond(lower_share(kept * trials, trials, level), guessed)
+    more = middle - beyond(kept, upper_share(guessed * others, others, level))
+    return middle - math.hypot(fewer, more)
