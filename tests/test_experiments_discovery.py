@@ -1,7 +1,13 @@
 """The benchmark of discovery: derived truths, how answers are scored, resuming, and the page."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from itertools import product as pairs
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -294,6 +300,39 @@ def test_bad_input_is_answered_in_one_line(tmp_path, capsys, arguments, said):
     error = capsys.readouterr().err
     assert said in error
     assert error.count("\n") == 1
+
+
+def has_processes(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no process groups")
+def test_an_interrupt_ends_the_processes_of_the_runs_as_well(tmp_path):
+    options = ["--half=dev", "--cases=parity,rare", "--null=0", "--processes=2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments", "discovery", *options, f"--out={tmp_path / 'out'}"],
+        cwd=Path(__file__).parents[1],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline().startswith("2 runs, 0 of them done")
+        time.sleep(3)  # for the processes to start; each run takes far longer
+        process.terminate()
+        process.communicate(timeout=20)
+        assert process.returncode == 130
+        ends = time.monotonic() + 10
+        while has_processes(process.pid):
+            assert time.monotonic() < ends
+            time.sleep(0.1)
+    finally:
+        if has_processes(process.pid):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_a_folder_in_use_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from symshare.layers.convolution import Convolution
 from symshare.moments.alignment import commutant
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import blocks_of
+from symshare.propose.candidates import CAP
 from symshare.representations import Sinkhorn
 from symshare.representations.starts import SHARP_MASS, near
 
@@ -50,12 +51,12 @@ class LearnedLayer:
 
     name: str
     slots: int
-    elements: int
-    ratios: tuple[float, ...]
-    p_values: tuple[float, ...]
-    nearest: float
-    rounds: int
-    seconds: float
+    elements: int = 0
+    ratios: tuple[float, ...] = ()
+    p_values: tuple[float, ...] = ()
+    nearest: float = 0.0
+    rounds: int = 0
+    seconds: float = 0.0
     note: str = ""
 
 
@@ -123,8 +124,7 @@ def learn_stacks(
         for name, layer in _in_order(model, images[: min(len(images), 2)]):
             start, stack = time.perf_counter(), layer.representation
             if note := _left_as_it_was(layer, learned):
-                G = stack.group_size
-                records.append(LearnedLayer(name, G, 0, (), (), 0.0, 0, 0.0, note))
+                records.append(LearnedLayer(name, stack.group_size, note=note))
                 continue
             assert isinstance(stack, Sinkhorn)
             before[stack] = stack.logits.detach().clone(), stack.projection.potentials.clone()
@@ -134,7 +134,7 @@ def learn_stacks(
                 sight.add(_input_of(model, layer, images[block]), labels[block])
             found = commutant(sight.moments(), seed=seed)
             inside = _inside(found.sources, within, layer)
-            _check_slots(name, int(inside.sum()), stack.group_size)
+            _check_slots(name, int(inside.sum()), found.capped, stack.group_size)
             learned[stack] = _filled(found.sources[inside], stack.group_size, generator)
             _write(stack, learned[stack], HARD)
             records.append(
@@ -254,12 +254,14 @@ def _inside(sources: Int[Tensor, "G D"], within: GroupAction | None, layer: Conv
     return torch.tensor([moves_so(row) for row in sources])
 
 
-def _check_slots(name: str, elements: int, slots: int) -> None:
-    if elements > slots:
+def _check_slots(name: str, elements: int, capped: bool, slots: int) -> None:
+    """Refuse to choose among more elements than slots, or than were searched for."""
+    if elements > slots or (capped and elements >= CAP):
         raise ValueError(
-            f"learn_stacks: what {name} sees has {elements} elements, and its stack has {slots} "
-            "slots; which of them to use is a question about the data: ask symshare.discover, and "
-            "pass within=, such as groups.rotations(4), or give the layers more elements"
+            f"learn_stacks: what {name} sees has {elements}{' or more' * capped} elements, and its "
+            f"stack has {slots} slots; which of them to use is a question about the data: ask "
+            "symshare.discover, and pass within=, such as groups.rotations(4), or give the layers "
+            "more elements"
         )
 
 
