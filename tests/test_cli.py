@@ -248,3 +248,4 @@ def test_discover_tells_the_story(tmp_path, monkeypatch, capsys):
     assert "found     flipW" in printed
     assert "plain CNN" in printed
     assert "report.html" in printed.replace("\n", "")
+    assert "\n\n" not in printed.strip()  # a bar leaves nothing in a file

@@ -38,7 +38,10 @@ class StepBar:
             progress.TimeRemainingColumn(),
         )
         console, what = Console(highlight=False), "{task.description:<9}"
-        self.bar = progress.Progress(what, *columns, console=console, transient=True)
+        # In a file, all that a bar leaves is empty lines.
+        self.bar = progress.Progress(
+            what, *columns, console=console, transient=True, disable=not console.is_terminal
+        )
         self.task: progress.TaskID | None = None
 
     def __enter__(self) -> "StepBar":

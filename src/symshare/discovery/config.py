@@ -80,7 +80,9 @@ class DiscoveryConfig:
         # Networks are compared with this seed and those after it.
         last = 2**32 - BUDGETS[self.budget].fit_seeds
         if not 0 <= self.seed <= last:
-            raise ValueError(f"seed must be between 0 and {last}, got {self.seed}")
+            raise ValueError(
+                f"seed must be between 0 and {last}, got {self.seed}; leave it out for 0"
+            )
         if not set(self.periodic) <= {"H", "W"}:
             raise ValueError(f'periodic axes are "H" and "W", got {self.periodic}')
 

@@ -144,7 +144,9 @@ def _discover(
     transform = named_transform(config.transform)
     splits = parts(seed=config.seed)
     if splits.train.images[0, 0].numel() < 2:
-        raise ValueError("discover: images of one pixel have no transformations to judge")
+        raise ValueError(
+            "discover: images of one pixel have no transformations to judge; hand over larger ones"
+        )
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     fingerprint = _fingerprint(splits, extra)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)

@@ -140,7 +140,9 @@ class FitConfig:
     def __post_init__(self) -> None:
         """Refuse a seed that no generator takes."""
         if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed must be at least 0 and below 2**32, got {self.seed}")
+            raise ValueError(
+                f"seed must be at least 0 and below 2**32, got {self.seed}; leave it out for 0"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as `symshare fit --config` reads them back."""
@@ -182,7 +184,9 @@ class Hardware:
             object.__setattr__(self, "nodes", int(os.environ["GROUP_WORLD_SIZE"]))
         for name in ("devices", "nodes"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise ValueError(
+                    f"{name} must be at least 1, got {getattr(self, name)}; leave it out for one"
+                )
 
     @property
     def processes(self) -> int:
