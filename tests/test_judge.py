@@ -345,16 +345,15 @@ def test_what_the_printed_interval_decides_is_decided():
 
 
 def test_the_level_holds_over_all_candidates():
-    """Three elements exactly at delta: at one look a third of 5 % of studies may claim any."""
+    """Seven elements exactly at delta: at one look a third of 5 % of studies may claim any."""
     generator = torch.Generator().manual_seed(0)
-    flips = groups.dihedral(2)
-    base = evidence([0.0] * 3, classes=2)
-    delta = decide(base, flips).delta
+    base = evidence([0.0] * 7)
+    delta = decide(base, D4).delta
     false = 0
     for _ in range(400):
-        noise = 4 * torch.randn(3, 400, generator=generator)
+        noise = 4 * torch.randn(7, 400, generator=generator)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + noise)
-        false += any(j.status == "symmetric" for j in decide(trial, flips).judgements)
+        false += any(j.status == "symmetric" for j in decide(trial, D4).judgements)
     assert 1 <= false <= 14
 
 
