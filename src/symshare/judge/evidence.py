@@ -21,14 +21,16 @@ from symshare.data import (
 )
 from symshare.files import open_tensors, write_atomically
 from symshare.judge.likelihood import NormalLaws
+from symshare.judge.statistics import estimates
 from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
 from symshare.judge.witness import GuessBoth, Witness, of_class, permute
 from symshare.train.loop import Progress, Trained, train, unseen
 from symshare.train.settings import Early, Hardware, OptimConfig
 
 FOLDS = (2, 4)
-"""Parts that the images are divided into in each round of questions. The second round costs twice
-as much, and its witnesses learn from three quarters of the images."""
+"""Parts that the images are divided into in each round of questions. The second round has twice as
+many witnesses, which learn from three quarters of the images and for twice as many steps: it costs
+four times as much, and is held only where the first one did not decide."""
 
 _LOOK_AFTER = (1, FOLDS[0], sum(FOLDS))
 """Trainings after which the evidence is looked at."""
@@ -45,6 +47,10 @@ _SHARPNESS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0
 _TRUST = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Factors of the normal laws' guesses, which are added: their tails are too thin, and images of one
 class hang together in more ways than a covariance."""
+
+_HELP = 2.0
+"""Standard errors by which the normal laws have to lower the loss of the guesses before they have
+a say: where a move is a symmetry there is nothing to guess, and their scatter only hides that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +149,12 @@ def gather(
 ) -> Evidence:
     """Train witnesses on part of the data and question them about the rest, as long as it takes.
 
-    Near copies, and the images of one group, are never on both sides. The cost is that of one, two
-    or six trainings of at most `optim.steps` steps on two images for each of a batch, and of
-    Q N / 2, Q N or 2 Q N questions for N images; Q is the number of candidates and 5 more, and one
-    for each number of pixels below half that a candidate moves. An answer is for the label and for
-    the move together.
+    Near copies, and the images of one group, are never on both sides. The cost is that of one or
+    two trainings of at most half of `optim.steps` steps, on two images for each of a batch, and,
+    where these do not decide, of four more of at most `optim.steps`; and that of Q N / 2, Q N or
+    2 Q N questions for N images. Q is the number of candidates and 5 more, and one for each number
+    of pixels below half that a candidate moves. An answer is for the label and for the move
+    together.
 
     Args:
         data: different images, none of the test part.
@@ -204,6 +211,13 @@ class _Questions:
         """The moves that normal laws are asked about: all but the scrambles of many pixels."""
         return torch.arange(1, len(self.moves) - 2 * RANDOM_PERMUTATIONS)
 
+    def training_of(self, fold: int) -> OptimConfig:
+        """How the witness of a fold is trained: for half as long in the first round."""
+        if fold >= FOLDS[0]:
+            return self.optim
+        halves = {name: -(-getattr(self.optim, name) // 2) for name in ("steps", "evaluations")}
+        return replace(self.optim, **halves)
+
     def looks(self) -> Iterator[list[Part]]:
         """What was said so far, at every look."""
         parts: list[Part] = []
@@ -233,18 +247,20 @@ class _Questions:
         _, channels, height, width = self.data.images.shape
         classes = len(self.data.classes)
         witness = Witness(channels, classes, len(self.moves), (height, width))
-        steps = self.optim.epochs * self.optim.epoch_steps
+        optim = self.training_of(fold)
+        steps = optim.epochs * optim.epoch_steps
+        before = sum(self.training_of(earlier).steps for earlier in range(fold))
         laws = NormalLaws.fit(freeze(rest, self.transform, seed))
         trained = train(
             witness,
             rest,
             self.transform,
-            self.optim,
+            optim,
             seed,
             validation=slice_,
             task=GuessBoth(self.moves),
             early=Early(),
-            progress=lambda done, _: self.progress(fold * steps + done, (fold + 1) * steps),
+            progress=lambda done, _: self.progress(before + done, before + steps),
             hardware=self.hardware,
         )
         oracle = _Oracle(trained, laws, self.moves, self.asked)
@@ -359,17 +375,28 @@ def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
         torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
         for factor in _SHARPNESS
     ]
-    factors = torch.cartesian_prod(torch.tensor((0.0, *_SHARPNESS)), torch.tensor(_TRUST))
     softplus = torch.nn.functional.softplus
-    guessed = torch.stack(
-        [
-            softplus(torch.einsum("e,elb->lb", pair, without)).mean(-1)
-            + softplus(-torch.einsum("e,elb->lb", pair, with_)).mean(-1)
-            for pair in factors
-        ]
-    )
-    best = factors[guessed.argmin(0)]
-    return _Calibration(_SHARPNESS[losses.index(min(losses))], best.T)
+
+    def best(factors: Tensor) -> tuple[Tensor, Tensor]:
+        """For each move the pair of factors with the least loss [L, 2], and the losses [L, N]."""
+        least = torch.full((len(oracle.moves),), torch.inf)
+        chosen, rows = torch.zeros(len(least), 2), torch.zeros(len(least), len(data))
+        for pair in factors:
+            guessed = softplus(torch.einsum("e,elb->lb", pair, without))
+            guessed += softplus(-torch.einsum("e,elb->lb", pair, with_))
+            better = guessed.mean(-1) < least
+            least = guessed.mean(-1).where(better, least)
+            chosen[better], rows[better] = pair, guessed[better]
+        return chosen, rows
+
+    sharpness = torch.tensor((0.0, *_SHARPNESS))
+    alone, losses_alone = best(torch.cartesian_prod(sharpness, torch.zeros(1)))
+    both, losses_both = best(torch.cartesian_prod(sharpness, torch.tensor(_TRUST)))
+    clusters = torch.arange(len(data)) if data.groups is None else data.groups.cpu()
+    gains = estimates(losses_alone - losses_both, clusters)
+    helped = torch.tensor([gain.mean > _HELP * gain.error for gain in gains])
+    factors = both.where(helped[:, None], alone)
+    return _Calibration(_SHARPNESS[losses.index(min(losses))], factors.T)
 
 
 def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) -> Part:

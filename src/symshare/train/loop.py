@@ -6,7 +6,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from symshare.data import TEST_SEED, LabelledImages, Transform, freeze, stream
 from symshare.files import damaged, write_atomically
@@ -232,7 +231,7 @@ class Training:
                     if schedule is not None:
                         schedule.step()
                     if early is not None:
-                        early.update(network)
+                        early.update()
                     sums.add(loss, logits, y)
                     steps += 1
                     progress(steps, optim.epochs * optim.epoch_steps)
@@ -264,14 +263,23 @@ class _Mean:
     """The mean of the weights over steps, and what it was at its best."""
 
     def __init__(self, early: Early, standardise: nn.Module, network: nn.Module):
+        average = deepcopy(network).requires_grad_(False)
         self.early = early
-        self.average = AveragedModel(network, multi_avg_fn=partial(_towards, early.decay))
-        self.model = nn.Sequential(standardise, self.average)
+        self.model = nn.Sequential(standardise, average)
+        self.mean: list[Tensor] = list(average.parameters())
+        self.current: list[Tensor] = list(network.parameters())
+        self.buffers = list(zip(average.buffers(), network.buffers(), strict=True))
+        self.steps = 0
         self.state: dict[str, Tensor] = {}
         self.epoch, self.least = 0, float("inf")
 
-    def update(self, network: nn.Module) -> None:
-        self.average.update_parameters(network)
+    def update(self) -> None:
+        """One step of an exponential mean, which is nearly the plain mean of the first few."""
+        decay = min(self.early.decay, (self.steps + 1) / (self.steps + 10)) if self.steps else 0.0
+        get_ema_multi_avg_fn(decay)(self.mean, self.current, self.steps)
+        for kept, buffer in self.buffers:
+            kept.copy_(buffer)
+        self.steps += 1
 
     def stops(self, epoch: int, loss: float) -> bool:
         if loss < self.least or not self.state:
@@ -352,11 +360,6 @@ class _Sums:
             sums = fabric.all_reduce(sums, reduce_op="sum")
         loss, accuracy = (sums[:2] / sums[2]).tolist()
         return {f"{part}_loss": loss, f"{part}_accuracy": accuracy}
-
-
-def _towards(decay: float, mean: Any, current: Any, steps: Tensor | int) -> None:
-    """One step of an exponential mean, which is nearly the plain mean of the first few."""
-    get_ema_multi_avg_fn(min(decay, (int(steps) + 1) / (int(steps) + 10)))(mean, current, steps)
 
 
 def _evaluate(
