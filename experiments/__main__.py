@@ -5,16 +5,20 @@ import sys
 from experiments.catalogue import COMMANDS, Tier
 from experiments.discovery.command import discovery_command
 from experiments.jobs import BudgetName
+from experiments.moments.command import moments_command
 from experiments.runner import PictureFormat, Settings, StudyData, run_studies
 from symshare.cli import resumable, run_commands
+
+OWN = {"discovery": discovery_command, "moments": moments_command}
+"""Commands that have options of their own."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the paper's experiments; exit code 1 if a run failed, 2 where the input is at fault."""
     words = sys.argv[1:] if arguments is None else arguments
-    if words[:1] == ["discovery"]:
-        title = COMMANDS["discovery"]
-        run_commands(discovery_command, "python -m experiments discovery", title, words[1:])
+    if words[:1] and words[0] in OWN:
+        name, *rest = words
+        run_commands(OWN[name], f"python -m experiments {name}", COMMANDS[name], rest)
         return
     run_commands(
         experiments_command,
@@ -39,8 +43,8 @@ def experiments_command(
     """Run the paper's experiments, row by row; the same command goes on where one stopped.
 
     Args:
-        what: all, a study, a row of one, or the path of a row's YAML file; or discovery, which has
-            options of its own, see discovery --help.
+        what: all, a study, a row of one, or the path of a row's YAML file; or discovery or moments,
+            which have options of their own, see discovery --help.
         list: name the studies with their rows and the scripts beside them, and run nothing.
         budget: smoke (a glance), cpu (a quarter of the width, on two cores), paper (full size).
         seeds: runs of each row; by default as many as the budget has.

@@ -208,6 +208,7 @@ STUDIES: dict[str, Study] = {name: _read_study(name) for name in _STUDIES}
 """All studies by name."""
 
 COMMANDS: dict[str, str] = {
-    "discovery": "How often the verdict of symshare is right, on data whose symmetries are derived."
+    "discovery": "How often the verdict of symshare is right, on data of derived symmetries.",
+    "moments": "What stacks learn from images alone, under every law of MNIST and CIFAR-10.",
 }
 """What `python -m experiments` runs beside the studies; each has options of its own."""

@@ -78,6 +78,7 @@ class FinishedImages(FinishedRun):
         seconds: of training and search.
         recovery: metrics of learned stacks in `layers`, `beside` the names of known elements.
         measure: the learned measure by element.
+        learned: of each layer, what its stack was learned from moments to be, before training.
     """
 
     test_accuracy: dict[str, float]
@@ -88,6 +89,7 @@ class FinishedImages(FinishedRun):
     seconds: float
     recovery: dict[str, Any] | None = None
     measure: dict[str, float] | None = None
+    learned: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

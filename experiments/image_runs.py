@@ -1,6 +1,7 @@
 """Run one row on images: build, train, test, and compare what was learned with known elements."""
 
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from symshare.data import Splits, Transform
 from symshare.files import write_atomically
 from symshare.groups import Action
 from symshare.models import GroupNetwork, dictionary
+from symshare.moments import LearnedLayer
 from symshare.representations import Stack
+from symshare.train.learning import network_of
 from symshare.train.loop import train
 from symshare.train.runs import measure_by_element
 
@@ -51,13 +54,14 @@ def run_images(
 
     Returns:
         Accuracies by test, loss and accuracy of the last evaluation, parameters, seconds with
-        those of the search, the learned measure by element where there is one, and where the
-        network has learned stacks, their metrics beside the elements that make the data.
+        those of the search, the learned measure by element where there is one, what was learned
+        before training where something was, and where the network has learned stacks, their metrics
+        beside the elements that make the data.
     """
     seen = protocol(config.images, root, config.seed)
     action, searched = elements(config, seen.splits, seen.transform, findings)
     start = time.perf_counter()
-    net = build(config, action, seen.splits)
+    net, layers = build(config, action, seen.splits, seen.transform)
     measure = partial(measure_by_element, net, action)
     trained = train(
         net,
@@ -86,6 +90,7 @@ def run_images(
         "representation_parameters": net.representation_parameters(),
         "recovery": _recovery(stacks, config.images.train) if learned else None,
         "measure": measure() or None,
+        "learned": [asdict(layer) for layer in layers] or None,
         "seconds": round(searched + time.perf_counter() - start, 1),
     }
 
@@ -106,11 +111,14 @@ def elements(
     return closed(names), finding.seconds
 
 
-def build(config: ImageRun, action: Action, splits: Splits) -> GroupNetwork:
-    """The network of a run, on these elements."""
+def build(
+    config: ImageRun, action: Action, splits: Splits, transform: Transform
+) -> tuple[GroupNetwork, tuple[LearnedLayer, ...]]:
+    """The network of a run, on these elements, and what was learned for its stacks already."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        return network(config.network, action, splits.train)
+        make = partial(network, action=action, data=splits.train)
+        return network_of(make, config.network, splits.train, transform, config.seed)
 
 
 def _recovery(stacks: list[Stack], transform: str) -> dict[str, Any]:

@@ -255,6 +255,10 @@ def _accuracies(tests: Sequence[str], rows: Sequence[Row], runs: FinishedByRow) 
     shown = [f"- {title}: {measure}" for title, measure in measures.items() if measure]
     if shown:
         text += "\n\nLearned measures:\n\n" + "\n".join(shown)
+    before = {row.title: _before_training(runs[row.name]) for row in rows}
+    shown = [f"- {title}: {found}" for title, found in before.items() if found]
+    if shown:
+        text += "\n\nElements found before training, layer by layer:\n\n" + "\n".join(shown)
     learned = [row for row in rows if any(r.recovery for r in _several(runs[row.name]))]
     return f"{text}\n\n{_recovery(learned, runs)}" if learned else text
 
@@ -269,6 +273,16 @@ def _measures(found: list[FinishedImages]) -> str:
     measures = [run.measure for run in _several(found) if run.measure]
     return "; ".join(
         ", ".join(f"{name} {value:.2f}" for name, value in measure.items()) for measure in measures
+    )
+
+
+def _before_training(found: list[FinishedImages]) -> str:
+    """How many elements moments gave to the layers of each run, and what that cost."""
+    return "; ".join(
+        f"{', '.join(str(layer['elements']) for layer in run.learned)} "
+        f"({sum(layer['seconds'] for layer in run.learned):.0f} s)"
+        for run in found
+        if run.learned
     )
 
 

@@ -25,7 +25,7 @@ from symshare.models import (
 )
 from symshare.models.building import Shape
 from symshare.representations import Fixed, Representation
-from symshare.representations.starts import random_permutations, with_identity
+from symshare.representations.starts import Init, random_permutations, with_identity
 
 __all__ = ["disk", "network"]
 
@@ -62,17 +62,15 @@ def _representations(config: StudyNetwork, action: Action, shape: Shape) -> list
         return [lifting, *[hidden] * (shape.convolutions - 1)]
     if config.kind not in _ABLATIONS:
         return representations_of(config, action, shape)
-    return wscnn(shape, config.elements, partial(_ABLATIONS[config.kind], config))
+    assert config.init != "moments"  # which only the library's free stacks start from
+    make = _ABLATIONS[config.kind]
+    return wscnn(shape, config.elements, partial(make, config.anchor, config.init))
 
 
-_ABLATIONS: dict[str, Callable[[StudyNetwork, int, int], Representation]] = {
-    "row-stochastic": lambda config, G, D: RowStochastic(
-        G, D, anchor=config.anchor, init=config.init
-    ),
-    "unconstrained": lambda config, G, D: Unconstrained(
-        G, D, anchor=config.anchor, init=config.init
-    ),
-    "frozen-random": lambda config, G, D: Fixed(with_identity(random_permutations(G - 1, D))),
+_ABLATIONS: dict[str, Callable[[bool, Init, int, int], Representation]] = {
+    "row-stochastic": lambda anchor, init, G, D: RowStochastic(G, D, anchor=anchor, init=init),
+    "unconstrained": lambda anchor, init, G, D: Unconstrained(G, D, anchor=anchor, init=init),
+    "frozen-random": lambda anchor, init, G, D: Fixed(with_identity(random_permutations(G - 1, D))),
 }
 
 

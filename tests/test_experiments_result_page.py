@@ -229,6 +229,14 @@ def test_learned_measures_are_shown():
     assert "Learned measures" not in page(content(run("table1/rotated-cnn", 0, 0.9, measure=None)))
 
 
+def test_what_moments_found_is_shown_layer_by_layer():
+    learned = [{"elements": 4, "seconds": 5.2}, {"elements": 4, "seconds": 12.0}]
+    text = page(content(run("table1/rotated-moments", 0, 0.9, learned=learned, elements=4)))
+    assert "- Sinkhorn learned from moments, no dictionary, ours: 4, 4 (17 s)" in text
+    none = run("table1/rotated-cnn", 0, 0.9, learned=None)
+    assert "Elements found before training" not in page(content(none))
+
+
 def test_networks_trained_on_other_images_have_tables_of_their_own():
     text = page(content(run("table3/to90-cnn", 0, 0.9), run("table3/to180-cnn", 0, 0.7)))
     study = text.partition("## Table 3")[2].partition("\n## ")[0]

@@ -82,6 +82,7 @@ def test_a_group_that_nobody_knows_is_refused():
         ({"kind": "cnn", "init": "paper"}, "init is of sinkhorn, .* nothing for kind cnn"),
         ({"kind": "gcnn", "elements": 8}, "elements is of .* leave it at 4"),
         ({"kind": "gated", "init": "identity"}, "gated cannot start at the identity"),
+        ({"kind": "birkhoff", "init": "moments"}, "only sinkhorn learns its start from moments"),
     ],
 )
 def test_options_that_no_network_has_are_refused(options, message):

@@ -12,7 +12,7 @@ import symshare
 from fresh_python import fresh_python
 from symshare import Fixed, GroupPool, Kronecker, Sinkhorn, groups, learn_stacks
 from symshare.groups import generated
-from symshare.moments import Moments, commutant, network, of_samples
+from symshare.moments import Moments, commutant, learned_network, network, of_samples
 from symshare.moments.statistics import BLOCKS, commutation
 
 
@@ -203,6 +203,56 @@ def test_where_nothing_is_found_slots_are_random():
     records = learn_stacks(model, walks(1200, 1, 9, 9))
     assert [record.elements for record in records] == [1, 1]
     assert (model[0].representation()[0] == torch.eye(9)).all()
+
+
+@pytest.mark.parametrize("mirrors", [1, 2])
+def test_a_network_gets_as_many_elements_as_its_images_have(mirrors):
+    x = walks(1200, 1, 9, 9)
+    if mirrors == 2:
+        x[600:] = x[600:].flip(-1)
+    sizes = []
+
+    def build_and_count(slots):
+        sizes.append(slots)
+        torch.manual_seed(0)
+        return build(2, slots)
+
+    model, records = learned_network(build_and_count, x, slots=3, mass=1 - 1e-6)
+    assert sizes == [3, mirrors]
+    assert [m.representation.group_size for m in (model[0], model[2])] == [mirrors] * 2
+    assert [record.slots for record in records] == [mirrors] * 2
+    assert records[0].elements == mirrors
+    if mirrors == 2:
+        assert records[1].elements == 2
+        assert invariance_error(model, x[:50], x[:50].flip(-1)) < 1e-3
+    else:
+        assert "one element" in records[1].note
+
+
+def test_with_as_many_elements_as_slots_a_network_is_built_once_and_as_by_learn_stacks():
+    x = walks(600, 1, 9, 9)
+    x[300:] = x[300:].flip(-1)
+    torch.manual_seed(0)
+    models = [symshare.LiftConv2d(1, 2, 3, Sinkhorn(2, 9)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    first = learn_stacks(models[0], x)
+    same, second = learned_network(lambda slots: models.pop(), x, slots=2)
+    assert len(models) == 1
+    assert [layer.p_values for layer in first] == [layer.p_values for layer in second]
+    assert all(torch.equal(v, same.state_dict()[k]) for k, v in models[0].state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (lambda: nn.Conv2d(1, 2, 3), "the images reach no layer of symshare"),
+        (lambda: symshare.LiftConv2d(1, 2, 3, Fixed(groups.flips("W"))), "Fixed, no free stack"),
+    ],
+    ids=["plain", "fixed"],
+)
+def test_a_network_whose_first_layer_cannot_learn_is_refused(model, why):
+    with pytest.raises(ValueError, match=f"the first convolution cannot be learned: .*{why}"):
+        learned_network(lambda slots: model(), IMAGES, slots=2)
 
 
 def test_more_elements_than_slots_are_a_question_to_the_user():

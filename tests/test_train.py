@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,10 +15,11 @@ from safetensors import safe_open
 from symshare import groups
 from symshare.data import LabelledImages, freeze, load, stream, transform
 from symshare.models import SMALL, GroupCNN, build_network
+from symshare.moments import commutant
 from symshare.records import ResultRecord
 from symshare.representations import Gated, Sinkhorn
 from symshare.settings import NetworkConfig
-from symshare.train import loop
+from symshare.train import learning, loop
 from symshare.train.loop import Early, Standardise, batches, optimizer_of, train
 from symshare.train.objective import Classify, Penalty
 from symshare.train.runs import fit
@@ -53,6 +55,39 @@ def test_a_run_directory(tmp_path, kind):
         assert file.get_tensor("lift.kernels").shape[1] == len(R)
         assert ("measure" in file.keys()) == (kind == "gated")  # noqa: SIM118
     assert yaml.safe_load((run / "config.yaml").read_text()) == config(kind).to_dict()
+
+
+def test_stacks_are_learned_from_the_images_before_training(tmp_path, monkeypatch):
+    """What the network is shown is what training shows it: moved, and standardised."""
+    seen, search = [], learning.learned_network
+
+    def watch(build, images, labels, **options):
+        seen.append(images)
+        network, layers = search(build, images, labels, **options)
+        stacks.extend(stack().detach() for stack in network.stacks())
+        return network, layers
+
+    stacks: list[torch.Tensor] = []
+    monkeypatch.setattr(learning, "learned_network", watch)
+    monkeypatch.setattr("symshare.moments.network.commutant", partial(commutant, steps=150))
+    model = NetworkConfig(kind="sinkhorn", init="moments", elements=4, width=8)
+    optim = OptimConfig(steps=2, evaluations=1, batch_size=16, representation_lr=1e-9)
+    run = FitConfig(DataConfig("digits", "flip"), model, optim)
+    result = fit(run, tmp_path / "run")
+    assert seen[0].mean().abs() < 0.01
+    assert seen[0].std() == pytest.approx(1, abs=0.01)
+    layers = json.loads((tmp_path / "run" / "learned.json").read_text())
+    assert [layer["elements"] for layer in layers] == [2, 2, 2]
+    assert result.representation_parameters == 9**2 + 2 * 18**2
+    assert stacks[0][1].argmax(-1).tolist() == [2, 1, 0, 5, 4, 3, 8, 7, 6]
+    with safe_open(tmp_path / "run" / "representations.safetensors", "pt") as file:
+        torch.testing.assert_close(file.get_tensor("lift.R"), stacks[0])
+
+
+def test_a_network_without_images_cannot_learn_its_stacks():
+    config = NetworkConfig(kind="sinkhorn", init="moments")
+    with pytest.raises(ValueError, match="init moments needs images"):
+        build_network(config, (1, 8, 8), 10)
 
 
 @pytest.mark.parametrize("kind", ["gcnn", "gated", "sinkhorn"])

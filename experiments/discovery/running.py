@@ -1,14 +1,11 @@
 """Run what has no row yet, and keep the file of rows and its page whole."""
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import active_children, get_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from experiments.discovery.answers import Question
 from experiments.discovery.cases import moved_by
@@ -17,6 +14,7 @@ from experiments.discovery.methods import METHODS
 from experiments.discovery.page import page, truth_words
 from experiments.discovery.plan import Run
 from experiments.discovery.scoring import score, summary
+from experiments.each import each
 from experiments.runner import cores
 from symshare import __version__
 from symshare.data import LabelledImages
@@ -85,7 +83,7 @@ def run_all(
         waiting = [run for run in runs if run.key not in rows]
         reporter.started(len(runs), len(waiting), folder)
         done = len(runs) - len(waiting)
-        for run, row, error in _rows(waiting, where, processes):
+        for run, row, error in each(partial(ask, root=where), waiting, processes):
             if isinstance(error, FileNotFoundError):
                 reporter.skipped(run, str(error))
             elif row is None:
@@ -100,53 +98,12 @@ def run_all(
     return failures
 
 
-def _rows(
-    runs: list[Run], root: Path | None, processes: int
-) -> Iterator[tuple[Run, dict[str, Any] | None, Exception | None]]:
-    """Each run with its row, or with what went wrong, as they end."""
-    if processes == 1:
-        for run in runs:
-            try:
-                found, error = ask(run, root), None
-            except Exception as failure:  # one failure must not end the others
-                found, error = None, failure
-            yield run, found, error
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        asked = {pool.submit(ask, run, root): run for run in runs}
-        try:
-            for future in as_completed(asked):
-                error = future.exception()
-                if error is None:
-                    yield asked[future], future.result(), None
-                elif isinstance(error, Exception):
-                    yield asked[future], None, error
-                else:
-                    raise error
-        except BaseException:
-            # Else they would go on to the end of their runs, whose rows nobody writes.
-            for worker in active_children():
-                worker.terminate()
-            raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
 def ask(run: Run, root: Path | None) -> dict[str, Any]:
-    """Ask one question, with one thread, and compare the answer with the truth.
+    """Ask one question and compare the answer with the truth.
 
     Raises:
         FileNotFoundError: where the images are not at hand.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return _ask(run, root)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _ask(run: Run, root: Path | None) -> dict[str, Any]:
     upright = run.data_set.make(run.seed, root)
     truth = upright.truth_under(run.law)
     images = moved_by(upright.images, run.law, np.random.default_rng([run.seed, 2]))

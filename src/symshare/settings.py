@@ -36,7 +36,9 @@ class NetworkConfig:
         width: channels of the plain CNN; every other network gets the width at which it has
             nearest to as many free parameters, those of its representations left out.
         norm: "layer", "instance", or "auto", that of the architecture.
-        init: how learned stacks start, "sharp", "paper" or "identity".
+        init: how learned stacks start, "sharp", "paper", "identity", or, of "sinkhorn", "moments":
+            at the permutations that leave the law of what each layer sees unchanged. Then
+            `elements` is the most that there may be; the network gets as many as were found.
         iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
         anchor: hold the first element at the identity.
@@ -48,7 +50,7 @@ class NetworkConfig:
     elements: int = 4
     width: int = 64
     norm: Literal["auto", "layer", "instance"] = "auto"
-    init: Literal["sharp", "paper", "identity"] = "sharp"
+    init: Literal["sharp", "paper", "identity", "moments"] = "sharp"
     iterations: int | None = None
     anchor: bool = True
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
@@ -64,6 +66,10 @@ class NetworkConfig:
         if self.init == "identity" and self.kind not in free:
             raise ValueError(
                 f"network: {self.kind} cannot start at the identity, only {', '.join(free)}"
+            )
+        if self.init == "moments" and self.kind != "sinkhorn":
+            raise ValueError(
+                f"network: only sinkhorn learns its start from moments, got {self.kind}"
             )
         for option in fields(self):
             readers = self.readers.get(option.name, (self.kind, self.architecture))

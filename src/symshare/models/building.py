@@ -173,6 +173,11 @@ def representations_of(config: NetworkConfig, action: Action, shape: Shape) -> l
     if config.kind == "sinkhorn-near":
         near = action.regular(size)
         return [Sinkhorn.near(action.lift(size)), *(Sinkhorn.near(near) for _ in range(hidden))]
+    if config.init == "moments":
+        raise ValueError(
+            "network: init moments needs images; symshare.moments.learned_network builds such a "
+            "network"
+        )
     options = {"anchor": config.anchor, "init": config.init, "iterations": config.iterations}
     return wscnn(shape, config.elements, partial(Sinkhorn, **options))
 

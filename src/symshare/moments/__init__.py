@@ -4,7 +4,15 @@ No list of groups and no training on labels is needed; see :func:`learn_stacks`.
 """
 
 from symshare.moments.alignment import Commutant, commutant
-from symshare.moments.network import LearnedLayer, learn_stacks
+from symshare.moments.network import LearnedLayer, learn_stacks, learned_network
 from symshare.moments.statistics import Moments, of_samples
 
-__all__ = ["Commutant", "LearnedLayer", "Moments", "commutant", "learn_stacks", "of_samples"]
+__all__ = [
+    "Commutant",
+    "LearnedLayer",
+    "Moments",
+    "commutant",
+    "learn_stacks",
+    "learned_network",
+    "of_samples",
+]

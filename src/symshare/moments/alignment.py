@@ -66,6 +66,7 @@ def commutant(
     moments: Moments,
     *,
     seed: int = 0,
+    enough: int = CAP,
     starts: int = STARTS,
     steps: int = STEPS,
 ) -> Commutant:
@@ -75,7 +76,7 @@ def commutant(
     their overlap with one another and with what is known; the entropy pulls them to permutations,
     which linear assignment rounds and polishes. What the moments do not reject is kept, with all
     its products. It ends where two rounds, the second with a larger weight on the overlap, find
-    nothing new.
+    nothing new, or where there is enough.
 
     Second moments are even and know the law of the samples only, not of what they are labelled
     with: what is found here is a candidate.
@@ -83,6 +84,7 @@ def commutant(
     Args:
         moments: of what a layer sees.
         seed: of the starts.
+        enough: elements at which the search ends; those that came together all stay.
         starts: matrices that are learned at once.
         steps: of each round.
 
@@ -101,7 +103,7 @@ def commutant(
     S = _scaled(moments.units, generator)
     known = torch.arange(moments.positions)[None]
     nearest, rounds, weights = 0.0, 0, list(OVERLAPS)
-    while weights and len(known) < CAP:
+    while weights and len(known) < min(enough, CAP):
         rounds += 1
         R = _descend(S, known, weights[0], starts, steps, generator)
         fresh = torch.stack([_polished(sources, S) for sources in nearest_permutation(R)])

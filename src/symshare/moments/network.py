@@ -1,8 +1,11 @@
 """Learn the stacks of a network, layer by layer, from what each layer sees."""
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -30,6 +33,8 @@ permutation where features have a large mean, and the identity is not mixed."""
 
 _AT_ONCE = 100
 """Images that go through the network at once."""
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def learn_stacks(
     the kernel is laid on are collected, and the permutations that commute with them are found from
     random starts (:func:`commutant`). Images are read by class and at several scales, features by
     channel. The stack (a `Sinkhorn`) becomes these permutations, before the next layer is looked
-    at.
+    at. Of a group layer the search ends where it has an element for each slot.
 
     A layer with more slots than elements keeps the group: the other slots are cosets of it by
     random permutations, which a symmetry of the data permutes as well. Choose a number of slots
@@ -113,58 +118,139 @@ def learn_stacks(
     [2, 1, 0, 5, 4, 3, 8, 7, 6]
     """
     _check(images, labels, mass)
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
-    order = torch.randperm(len(images), generator=generator)
-    was_training, before = model.training, {}
-    model.eval()
-    records: list[LearnedLayer] = []
-    learned: dict[Sinkhorn, Tensor] = {}
-    try:
-        for name, layer in _in_order(model, images[: min(len(images), 2)]):
-            start, stack = time.perf_counter(), layer.representation
-            if note := _left_as_it_was(layer, learned):
-                records.append(LearnedLayer(name, stack.group_size, note=note))
-                continue
-            assert isinstance(stack, Sinkhorn)
-            before[stack] = stack.logits.detach().clone(), stack.projection.potentials.clone()
-            sight = Sight(layer, int(labels.max()) + 1, generator)
-            shown = order[: LIFTING_IMAGES if layer.lifting else GROUP_IMAGES]
-            for block in blocks_of(shown):
-                sight.add(_input_of(model, layer, images[block]), labels[block])
-            found = commutant(sight.moments(), seed=seed)
-            inside = _inside(found.sources, within, layer)
-            _check_slots(name, int(inside.sum()), found.capped, stack.group_size)
-            learned[stack] = _filled(found.sources[inside], stack.group_size, generator)
-            _write(stack, learned[stack], HARD)
-            records.append(
-                LearnedLayer(
-                    name=name,
-                    slots=stack.group_size,
-                    elements=int(inside.sum()),
-                    ratios=tuple(found.ratios[inside].tolist()),
-                    p_values=tuple(found.p_values[inside].tolist()),
-                    nearest=found.nearest,
-                    rounds=found.rounds,
-                    seconds=time.perf_counter() - start,
+    return _Search(images, labels, within, seed).network(model, mass)
+
+
+def learned_network(
+    build: Callable[[int], Network],
+    images: Float[Tensor, "N I *space"],
+    labels: Int[Tensor, " N"] | None = None,
+    *,
+    slots: int,
+    within: GroupAction | None = None,
+    seed: int = 0,
+    mass: float = SHARP_MASS,
+) -> tuple[Network, tuple[LearnedLayer, ...]]:
+    """A network with as many elements as its images have, with its stacks learned.
+
+    The lifting layer is learned first, to see how many elements there are; the network is built
+    with so many, and all of its stacks are learned as by :func:`learn_stacks`. With one element,
+    the identity, it is a plain CNN.
+
+    Args:
+        build: makes a network from a number of elements, which all of its layers have. Its first
+            convolution has a `Sinkhorn` and is called on the images as they are.
+        images: as for :func:`learn_stacks`.
+        labels: as there.
+        slots: most elements.
+        within: as there.
+        seed: as there.
+        mass: as there.
+
+    Returns:
+        The network, and what was learned for each of its layers.
+
+    Raises:
+        ValueError: as :func:`learn_stacks`.
+
+    >>> from symshare import LiftConv2d, Sinkhorn
+    >>> _ = torch.manual_seed(0)
+    >>> images = torch.randn(800, 1, 8, 8).cumsum(2).cumsum(3)
+    >>> images[400:] = images[400:].flip(-1)
+    >>> build = lambda elements: LiftConv2d(1, 4, 3, Sinkhorn(elements, 9))
+    >>> network, _ = learned_network(build, images, slots=4)
+    >>> network.representation.group_size
+    2
+    """
+    _check(images, labels, mass)
+    search = _Search(images, labels, within, seed)
+    network = build(slots)
+    name, lifting = next(iter(_in_order(network, images[:2])), ("", None))
+    note = _left_as_it_was(lifting, {}) if lifting else "the images reach no layer of symshare"
+    if lifting is None or note:
+        raise ValueError(f"learned_network: the first convolution cannot be learned: {note}")
+    first = search.layer(network, name, lifting)
+    if len(first[0]) < slots:
+        network = build(len(first[0]))
+    return network, search.network(network, mass, {name: first})
+
+
+class _Search:
+    """Looks for the elements of layers, in what they see of some images."""
+
+    def __init__(
+        self, images: Tensor, labels: Tensor | None, within: GroupAction | None, seed: int
+    ):
+        self.images, self.within, self.seed = images, within, seed
+        self.labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
+        self.generator = torch.Generator().manual_seed(seed)
+        self.order = torch.randperm(len(images), generator=self.generator)
+
+    def layer(
+        self, model: nn.Module, name: str, layer: Convolution, enough: int = CAP
+    ) -> tuple[Int[Tensor, "H D"], LearnedLayer]:
+        """The elements of one layer of a model, and the record of it."""
+        start, slots = time.perf_counter(), layer.representation.group_size
+        sight = Sight(layer, int(self.labels.max()) + 1, self.generator)
+        shown = self.order[: LIFTING_IMAGES if layer.lifting else GROUP_IMAGES]
+        for block in blocks_of(shown):
+            sight.add(_input_of(model, layer, self.images[block]), self.labels[block])
+        found = commutant(sight.moments(), seed=self.seed, enough=enough)
+        inside = _inside(found.sources, self.within, layer)
+        count = int(inside.sum())
+        _check_slots(name, count, found.capped, slots)
+        return found.sources[inside], LearnedLayer(
+            name=name,
+            slots=slots,
+            elements=count,
+            ratios=tuple(found.ratios[inside].tolist()),
+            p_values=tuple(found.p_values[inside].tolist()),
+            nearest=found.nearest,
+            rounds=found.rounds,
+            seconds=time.perf_counter() - start,
+        )
+
+    def network(
+        self,
+        model: nn.Module,
+        mass: float,
+        known: Mapping[str, tuple[Tensor, LearnedLayer]] = MappingProxyType({}),
+    ) -> tuple[LearnedLayer, ...]:
+        """Learn all layers but those that are known; on errors the model stays as it was."""
+        was_training, before = model.training, {}
+        model.eval()
+        records: list[LearnedLayer] = []
+        learned: dict[Sinkhorn, Tensor] = {}
+        try:
+            for name, layer in _in_order(model, self.images[:2]):
+                stack, slots = layer.representation, layer.representation.group_size
+                if name not in known and (note := _left_as_it_was(layer, learned)):
+                    records.append(LearnedLayer(name, slots, note=note))
+                    continue
+                assert isinstance(stack, Sinkhorn)
+                before[stack] = stack.logits.detach().clone(), stack.projection.potentials.clone()
+                # Features have the symmetries that the first layer gave them, and no more.
+                enough = CAP if layer.lifting else slots
+                group, record = known.get(name) or self.layer(model, name, layer, enough)
+                records.append(replace(record, slots=slots))
+                learned[stack] = _filled(group, slots, self.generator)
+                _write(stack, learned[stack], HARD)
+            if not learned:
+                raise ValueError(
+                    "learn_stacks: the model has no convolution with a Sinkhorn stack that the "
+                    "images reach; nothing can be learned"
                 )
-            )
-        if not learned:
-            raise ValueError(
-                "learn_stacks: the model has no convolution with a Sinkhorn stack that the images "
-                "reach; nothing can be learned"
-            )
-        for stack, sources in learned.items():
-            _write(stack, sources, mass)
-    except BaseException:
-        with torch.no_grad():
-            for stack, (logits, potentials) in before.items():
-                stack.logits.copy_(logits)
-                stack.projection.potentials.copy_(potentials)
-        raise
-    finally:
-        model.train(was_training)
-    return tuple(records)
+            for stack, sources in learned.items():
+                _write(stack, sources, mass)
+        except BaseException:
+            with torch.no_grad():
+                for stack, (logits, potentials) in before.items():
+                    stack.logits.copy_(logits)
+                    stack.projection.potentials.copy_(potentials)
+            raise
+        finally:
+            model.train(was_training)
+        return tuple(records)
 
 
 def _check(images: Tensor, labels: Tensor | None, mass: float) -> None:

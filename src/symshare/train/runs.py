@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from symshare.groups import Action
 from symshare.models import GroupNetwork, build_network, dictionary
 from symshare.records import ResultRecord
 from symshare.settings import READERS, NetworkConfig
+from symshare.train.learning import network_of
 from symshare.train.loop import Progress, train, unseen
 from symshare.train.processes import together
 from symshare.train.settings import FitConfig, Hardware
@@ -69,8 +71,12 @@ def fit_splits(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         images, classes = splits.train.images, splits.train.classes
-        network = build_network(config.model, images.shape[1:], len(classes))
+        build = partial(build_network, image=images.shape[1:], classes=len(classes))
+        network, learned = network_of(build, config.model, splits.train, law, config.seed)
     with claimed(out, config.to_dict(), splits.fingerprint):
+        if learned:
+            layers = json.dumps([asdict(layer) for layer in learned], indent=1)
+            write_atomically(out / "learned.json", layers.encode())
         return _fit_in(out, config, network, splits, law, start, progress, hardware)
 
 
