@@ -85,6 +85,21 @@ def test_learned_stack(tmp_path):
 
 
 @pytest.mark.slow
+def test_stacks_from_images(tmp_path):
+    printed = run("stacks_from_images", tmp_path)
+    assert numbers(r"layer (\d): 4 elements", printed) == [(0,), (1,)]
+    [(error,)] = numbers(r"change under a quarter turn (\S+);", printed)
+    assert error < 1e-5
+    with Image.open(tmp_path / "runs" / "stacks_from_images.png") as picture:
+        width, height = picture.size
+        low, high = picture.getextrema()
+    assert width == 6 * 148
+    assert height % 148 == 0
+    assert low < 20
+    assert high > 235
+
+
+@pytest.mark.slow
 def test_discover_arrays(tmp_path):
     printed = run("discover_arrays", tmp_path)
     assert "verdict group, group C2, found flipW" in printed

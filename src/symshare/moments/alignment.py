@@ -1,5 +1,6 @@
 """From second moments to the permutations that commute with them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -24,6 +25,10 @@ RANDOM_ENERGY = 1000.0
 RATE, STEPS = 0.1, 400
 """Of Adam, falling along a cosine."""
 
+SHARP = 0.9
+"""A round ends where every row of every matrix has so much of its mass on one entry: what it would
+be rounded to no longer changes."""
+
 OVERLAPS = (3.0, 12.0)
 """Weight of the overlap of elements, in units of the root of an energy. Where a round finds nothing
 new, the next one pushes harder: what samples are few for has an energy of its own."""
@@ -39,6 +44,13 @@ STARTS = 6
 
 SKETCHES = 8
 """Random combinations of moments that a step reads, where there are more moments."""
+
+
+Watch = Callable[[int, Float[Tensor, "S D D"]], None]
+
+
+def unseen(step: int, R: Float[Tensor, "S D D"]) -> None:
+    """Look at nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +81,7 @@ def commutant(
     enough: int = CAP,
     starts: int = STARTS,
     steps: int = STEPS,
+    watch: Watch = unseen,
 ) -> Commutant:
     """Find the permutations that commute with moments, without any list of groups.
 
@@ -86,7 +99,9 @@ def commutant(
         seed: of the starts.
         enough: elements at which the search ends; those that came together all stay.
         starts: matrices that are learned at once.
-        steps: of each round.
+        steps: of each round, at most.
+        watch: is given the number of the step and the matrices at every step of every round; a
+            round begins at step 0.
 
     >>> from symshare import groups
     >>> from symshare.moments import of_samples
@@ -105,7 +120,7 @@ def commutant(
     nearest, rounds, weights = 0.0, 0, list(OVERLAPS)
     while weights and len(known) < min(enough, CAP):
         rounds += 1
-        R = _descend(S, known, weights[0], starts, steps, generator)
+        R = _descend(S, known, weights[0], starts, steps, generator, watch)
         fresh = torch.stack([_polished(sources, S) for sources in nearest_permutation(R)])
         p = moments.test(fresh)[1]
         nearest = max([nearest, *p[p < LEVEL].tolist()])
@@ -134,6 +149,7 @@ def _descend(
     starts: int,
     steps: int,
     generator: torch.Generator,
+    watch: Watch,
 ) -> Float[Tensor, "S D D"]:
     """Learn matrices that commute with moments, and overlap little with what is known."""
     D = S.shape[-1]
@@ -144,6 +160,9 @@ def _descend(
     for step in range(steps):
         projected = projection.projected()
         R = projected.R
+        watch(step, R.detach())
+        if bool((R.detach().amax(-1) > SHARP).all()):
+            return R.detach()
         together = R.sum(0)
         overlap = ((together * together).sum() - R.square().sum()) / 2 + (together * places).sum()
         ramp = ENTROPY * max(0.0, 2 * step / steps - 1)
@@ -154,7 +173,9 @@ def _descend(
         optimizer.step()
         schedule.step()
     with torch.no_grad():
-        return projection()
+        R = projection()
+    watch(steps, R)
+    return R
 
 
 def _sketch(S: Float[Tensor, "K D D"], generator: torch.Generator) -> Float[Tensor, "k D D"]:

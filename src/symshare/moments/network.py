@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -35,6 +36,10 @@ _AT_ONCE = 100
 """Images that go through the network at once."""
 
 Network = TypeVar("Network", bound=nn.Module)
+
+
+def unwatched(layer: str, step: int, R: Float[Tensor, "S D D"]) -> None:
+    """Look at nothing."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ def learn_stacks(
     within: GroupAction | None = None,
     seed: int = 0,
     mass: float = SHARP_MASS,
+    watch: Callable[[str, int, Tensor], None] = unwatched,
 ) -> tuple[LearnedLayer, ...]:
     """Learn the free stacks of a network from what its layers see, before or without training.
 
@@ -97,6 +103,8 @@ def learn_stacks(
             `groups.rotations(4)`; needed where the data has more elements than a layer has slots.
         seed: of images, patches and starts.
         mass: of the permutations in the stacks in the end, see `Sinkhorn.near`.
+        watch: is given the name of a layer, the number of the step and the matrices [S, D, D] that
+            are being learned, at every step; each of several rounds begins at step 0.
 
     Returns:
         A record for each convolution, in order.
@@ -118,7 +126,7 @@ def learn_stacks(
     [2, 1, 0, 5, 4, 3, 8, 7, 6]
     """
     _check(images, labels, mass)
-    return _Search(images, labels, within, seed).network(model, mass)
+    return _Search(images, labels, within, seed, watch).network(model, mass)
 
 
 def learned_network(
@@ -179,9 +187,14 @@ class _Search:
     """Looks for the elements of layers, in what they see of some images."""
 
     def __init__(
-        self, images: Tensor, labels: Tensor | None, within: GroupAction | None, seed: int
+        self,
+        images: Tensor,
+        labels: Tensor | None,
+        within: GroupAction | None,
+        seed: int,
+        watch: Callable[[str, int, Tensor], None] = unwatched,
     ):
-        self.images, self.within, self.seed = images, within, seed
+        self.images, self.within, self.seed, self.watch = images, within, seed, watch
         self.labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels
         self.generator = torch.Generator().manual_seed(seed)
         self.order = torch.randperm(len(images), generator=self.generator)
@@ -195,7 +208,8 @@ class _Search:
         shown = self.order[: LIFTING_IMAGES if layer.lifting else GROUP_IMAGES]
         for block in blocks_of(shown):
             sight.add(_input_of(model, layer, self.images[block]), self.labels[block])
-        found = commutant(sight.moments(), seed=self.seed, enough=enough)
+        watch = partial(self.watch, name)
+        found = commutant(sight.moments(), seed=self.seed, enough=enough, watch=watch)
         inside = _inside(found.sources, self.within, layer)
         count = int(inside.sum())
         _check_slots(name, count, found.capped, slots)
