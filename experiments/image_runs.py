@@ -20,9 +20,8 @@ from symshare.data import Splits, Transform
 from symshare.files import write_atomically
 from symshare.groups import Action
 from symshare.models import GroupNetwork, dictionary
-from symshare.moments import LearnedLayer
 from symshare.representations import Stack
-from symshare.train.learning import network_of
+from symshare.train.learning import Learning, network_of
 from symshare.train.loop import train
 from symshare.train.runs import measure_by_element
 
@@ -61,7 +60,7 @@ def run_images(
     seen = protocol(config.images, root, config.seed)
     action, searched = elements(config, seen.splits, seen.transform, findings)
     start = time.perf_counter()
-    net, layers = build(config, action, seen.splits, seen.transform)
+    net, learning = build(config, action, seen.splits, seen.transform)
     measure = partial(measure_by_element, net, action)
     trained = train(
         net,
@@ -75,6 +74,8 @@ def run_images(
         watch=measure,
     )
     stacks = net.stacks()
+    if learning:
+        learning.write(folder)
     write_atomically(folder / "stacks.safetensors", _tensors(net))
     gates = {id(p) for stack in stacks if stack.gate for p in stack.gate.parameters()}
     learned = any(id(p) not in gates for p in nn.ModuleList(stacks).parameters())
@@ -90,7 +91,7 @@ def run_images(
         "representation_parameters": net.representation_parameters(),
         "recovery": _recovery(stacks, config.images.train) if learned else None,
         "measure": measure() or None,
-        "learned": [asdict(layer) for layer in layers] or None,
+        "learned": learning and [asdict(layer) for layer in learning.layers],
         "seconds": round(searched + time.perf_counter() - start, 1),
     }
 
@@ -113,7 +114,7 @@ def elements(
 
 def build(
     config: ImageRun, action: Action, splits: Splits, transform: Transform
-) -> tuple[GroupNetwork, tuple[LearnedLayer, ...]]:
+) -> tuple[GroupNetwork, Learning | None]:
     """The network of a run, on these elements, and what was learned for its stacks already."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import jsonschema
 import numpy as np
@@ -24,6 +24,7 @@ from symshare.discovery.plan import plan_networks
 from symshare.discovery.search import judge_pool
 from symshare.discovery.wording import caveats, sentence
 from symshare.judge import decide
+from symshare.moments import commutant
 from symshare.propose import propose
 from symshare.records import NETWORKS, Seeds, VerdictRecord
 from symshare.train.loop import Trained
@@ -34,6 +35,7 @@ def tiny():
     """A standard budget that ends in seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(budgets.BUDGETS, "standard", Budget(1000, 200, 4, 2))
+        patch.setattr("symshare.moments.network.commutant", partial(commutant, steps=20))
         yield
 
 

@@ -83,6 +83,8 @@ def test_a_group_that_nobody_knows_is_refused():
         ({"kind": "gcnn", "elements": 8}, "elements is of .* leave it at 4"),
         ({"kind": "gated", "init": "identity"}, "gated cannot start at the identity"),
         ({"kind": "birkhoff", "init": "moments"}, "only sinkhorn learns its start from moments"),
+        ({"kind": "sinkhorn", "within": ("rot90",)}, "within is of init moments"),
+        ({"kind": "gcnn", "within": ("rot90",)}, "within is of"),
     ],
 )
 def test_options_that_no_network_has_are_refused(options, message):

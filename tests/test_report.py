@@ -65,6 +65,34 @@ def test_the_page_stands_alone(reports: dict[str, tuple[Path, dict[str, Any]]], 
     assert len(page) < 1_000_000
 
 
+def test_what_was_learned_from_the_images_is_shown_layer_by_layer(
+    reports: dict[str, tuple[Path, dict[str, Any]]],
+) -> None:
+    page = reports["group"][0].read_text(encoding="utf-8")
+    section = page.partition('<section id="learned">')[2].partition("</section>")[0]
+    assert 'data-layer="lifting" data-elements="4"' in section
+    assert "4 elements; ratio 0.80 to 1.10; nearest 2e-09; 4.2 s" in section
+    assert "Left as it was: its stack was learned before." in section
+    strips = re.findall(r'class="way" src="([^"]*)" alt="([^"]*)" width="(\d+)"', section)
+    assert [alt for _, alt, _ in strips] == [
+        f"element {i} of lifting, step by step" for i in (1, 2, 3)
+    ]
+    drawn = pixels(pictures.Picture(strips[0][0], "", 0, 0))[3]
+    # Nine matrices of 3 x 3 positions, of which a ninth is opaque, and gaps between them.
+    assert drawn.shape[1] == int(strips[0][2])
+    assert (drawn > 0).float().mean() == pytest.approx(1 / 9 * 72 / 78, abs=0.01)
+    assert '<section id="learned">' not in reports["none"][0].read_text(encoding="utf-8")
+
+
+def test_a_damaged_record_of_what_was_learned_is_named(tmp_path: Path) -> None:
+    write_run(tmp_path, "group")
+    path = tmp_path / "runs" / "sinkhorn-seed0" / "learned.json"
+    for content in ("{", '{"layers": [{"nome": "lifting"}]}'):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=r"learned\.json is damaged"):
+            write_report(tmp_path)
+
+
 def test_the_same_files_give_the_same_page_and_nothing_else(tmp_path: Path) -> None:
     write_run(tmp_path, "group")
     first = write_report(tmp_path).read_bytes()
@@ -244,7 +272,7 @@ def test_a_bound_that_lies_outside_is_not_drawn() -> None:
 def test_curves_fall_back_to_epochs() -> None:
     rows = [{"epoch": str(e), "step": "", "val_accuracy": str(0.5 + e / 10)} for e in range(4)]
     rows.insert(2, {"epoch": "1", "step": "", "val_accuracy": ""})
-    drawn = charts.curves([Run("cnn", 0, None, "", rows, {}, ())])
+    drawn = charts.curves([Run("cnn", 0, None, "", rows, {}, (), (), {})])
     assert drawn is not None
     assert drawn.horizontal == "epoch"
     points = [tuple(map(float, point.split(","))) for point in drawn.lines[0].path.split()]

@@ -76,12 +76,27 @@ def test_stacks_are_learned_from_the_images_before_training(tmp_path, monkeypatc
     result = fit(run, tmp_path / "run")
     assert seen[0].mean().abs() < 0.01
     assert seen[0].std() == pytest.approx(1, abs=0.01)
-    layers = json.loads((tmp_path / "run" / "learned.json").read_text())
+    layers = json.loads((tmp_path / "run" / "learned.json").read_text())["layers"]
     assert [layer["elements"] for layer in layers] == [2, 2, 2]
     assert result.representation_parameters == 9**2 + 2 * 18**2
     assert stacks[0][1].argmax(-1).tolist() == [2, 1, 0, 5, 4, 3, 8, 7, 6]
     with safe_open(tmp_path / "run" / "representations.safetensors", "pt") as file:
         torch.testing.assert_close(file.get_tensor("lift.R"), stacks[0])
+
+
+def test_stacks_may_be_chosen_within_some_elements(monkeypatch):
+    """Of the symmetries of the square that the images have, the half turn alone."""
+    monkeypatch.setattr("symshare.moments.network.commutant", partial(commutant, steps=150))
+    data = load("digits", seed=0).train
+    config = NetworkConfig(kind="sinkhorn", init="moments", elements=2, width=8)
+    build = partial(build_network, image=(1, 8, 8), classes=10)
+    with pytest.raises(ValueError, match=r"what lifting sees has \d elements.* has 2 slots"):
+        learning.network_of(build, config, data, transform("flips"), 0)
+    chosen = replace(config, within=("rot180",))
+    network, found = learning.network_of(build, chosen, data, transform("flips"), 0)
+    assert [layer.elements for layer in found.layers] == [2, 2, 2]
+    assert network.stacks()[0]()[1].argmax(-1).tolist() == list(reversed(range(9)))
+    assert found.paths["lifting.0"][-1].argmax(-1).tolist() == list(reversed(range(9)))
 
 
 def test_a_network_without_images_cannot_learn_its_stacks():

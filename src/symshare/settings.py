@@ -14,6 +14,7 @@ READERS = {
     "init": ("sinkhorn", "birkhoff"),
     "anchor": ("sinkhorn", "birkhoff"),
     "iterations": ("sinkhorn",),
+    "within": ("sinkhorn",),
 }
 """Kinds that read an option; all read the others."""
 
@@ -42,6 +43,8 @@ class NetworkConfig:
         iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
         anchor: hold the first element at the identity.
+        within: of init moments, the symmetries of the square that may be chosen, such as
+            (rot90, rot180, rot270); empty for whatever is found.
     """
 
     architecture: Literal["auto", "mnist", "small"] = "auto"
@@ -53,6 +56,7 @@ class NetworkConfig:
     init: Literal["sharp", "paper", "identity", "moments"] = "sharp"
     iterations: int | None = None
     anchor: bool = True
+    within: tuple[str, ...] = ()
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
     free_kinds: ClassVar[tuple[str, ...]] = ("sinkhorn",)
 
@@ -70,6 +74,11 @@ class NetworkConfig:
         if self.init == "moments" and self.kind != "sinkhorn":
             raise ValueError(
                 f"network: only sinkhorn learns its start from moments, got {self.kind}"
+            )
+        if self.within and self.init != "moments":
+            raise ValueError(
+                f"network: within is of init moments, and means nothing for init {self.init}; "
+                "leave it out"
             )
         for option in fields(self):
             readers = self.readers.get(option.name, (self.kind, self.architecture))

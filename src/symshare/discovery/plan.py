@@ -1,9 +1,12 @@
 """Which networks a verdict makes worth comparing."""
 
+from dataclasses import replace
+
 from symshare import groups
 from symshare.data import LabelledImages
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
+from symshare.moments.statistics import BLOCKS
 from symshare.propose import Candidates
 from symshare.records import NetworkName
 from symshare.settings import NetworkConfig
@@ -40,6 +43,9 @@ def plan_networks(
         plan["gated"] = NetworkConfig(kind="gated", group=dictionary, width=width_cnn)
     count = 1 + len(found or dictionary[:3])
     plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
+    if verdict.found and found and len(data) >= 2 * BLOCKS:
+        # What moments find is a candidate; the verdict says which of them hold.
+        plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
     return plan, notes
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -36,6 +36,9 @@ _AT_ONCE = 100
 """Images that go through the network at once."""
 
 Network = TypeVar("Network", bound=nn.Module)
+
+
+Watch = Callable[[str, int, Float[Tensor, "S D D"]], None]
 
 
 def unwatched(layer: str, step: int, R: Float[Tensor, "S D D"]) -> None:
@@ -69,6 +72,19 @@ class LearnedLayer:
     seconds: float = 0.0
     note: str = ""
 
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "LearnedLayer":
+        """From its values as JSON has them, lists in the place of tuples.
+
+        Raises:
+            TypeError: for names that no record has.
+        """
+        tuples: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+        return cls(**tuples)
+
 
 def learn_stacks(
     model: nn.Module,
@@ -78,7 +94,7 @@ def learn_stacks(
     within: GroupAction | None = None,
     seed: int = 0,
     mass: float = SHARP_MASS,
-    watch: Callable[[str, int, Tensor], None] = unwatched,
+    watch: Watch = unwatched,
 ) -> tuple[LearnedLayer, ...]:
     """Learn the free stacks of a network from what its layers see, before or without training.
 
@@ -138,6 +154,7 @@ def learned_network(
     within: GroupAction | None = None,
     seed: int = 0,
     mass: float = SHARP_MASS,
+    watch: Watch = unwatched,
 ) -> tuple[Network, tuple[LearnedLayer, ...]]:
     """A network with as many elements as its images have, with its stacks learned.
 
@@ -154,6 +171,7 @@ def learned_network(
         within: as there.
         seed: as there.
         mass: as there.
+        watch: as there.
 
     Returns:
         The network, and what was learned for each of its layers.
@@ -171,7 +189,7 @@ def learned_network(
     2
     """
     _check(images, labels, mass)
-    search = _Search(images, labels, within, seed)
+    search = _Search(images, labels, within, seed, watch)
     network = build(slots)
     name, lifting = next(iter(_in_order(network, images[:2])), ("", None))
     note = _left_as_it_was(lifting, {}) if lifting else "the images reach no layer of symshare"
@@ -192,7 +210,7 @@ class _Search:
         labels: Tensor | None,
         within: GroupAction | None,
         seed: int,
-        watch: Callable[[str, int, Tensor], None] = unwatched,
+        watch: Watch,
     ):
         self.images, self.within, self.seed, self.watch = images, within, seed, watch
         self.labels = torch.zeros(len(images), dtype=torch.int64) if labels is None else labels

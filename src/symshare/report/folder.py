@@ -8,13 +8,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from symshare.files import open_tensors
+from symshare.files import damaged, open_tensors, read_json
+from symshare.moments import LearnedLayer
 from symshare.records import NETWORKS, NetworkName, ResultRecord, VerdictRecord
 
 
 @dataclass(frozen=True)
 class Run:
-    """One trained network: its numbers, its curve, and the tensors of its lifting layer."""
+    """One trained network: its numbers, its curve, and the tensors of its lifting layer.
+
+    `learned` and `ways` say what its stacks were learned to be before training, and how.
+    """
 
     model: NetworkName
     seed: int
@@ -23,6 +27,8 @@ class Run:
     metrics: list[dict[str, str]]
     tensors: dict[str, Tensor]
     names: tuple[str, ...]
+    learned: tuple[LearnedLayer, ...]
+    ways: dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,19 @@ def _run(folder: Path, model: NetworkName, seed: int) -> Run:
         metrics=list(csv.DictReader(_text(folder / "metrics.csv").splitlines())),
         tensors=tensors,
         names=tuple(json.loads(metadata.get("names", "[]"))),
+        learned=_learned(folder / "learned.json"),
+        ways=_tensors(folder / "learned.safetensors")[0],
     )
+
+
+def _learned(path: Path) -> tuple[LearnedLayer, ...]:
+    """What was learned before training; nothing where there is no file."""
+    if not path.is_file():
+        return ()
+    try:
+        return tuple(LearnedLayer.from_json(layer) for layer in read_json(path, "layers")["layers"])
+    except TypeError as error:
+        raise ValueError(damaged(path)) from error
 
 
 def _text(path: Path) -> str:

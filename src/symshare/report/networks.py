@@ -55,6 +55,27 @@ class StackPanel:
 
 
 @dataclass(frozen=True)
+class LearnedRow:
+    """What one layer was learned to be: numbers as text, and elements on their way."""
+
+    layer: str
+    elements: str
+    ratios: str
+    nearest: str
+    seconds: str
+    ways: list[pictures.Picture]
+    note: str
+
+
+@dataclass(frozen=True)
+class LearnedPanel:
+    """The layers of the free stacks with the lowest seed that were learned from the images."""
+
+    seed: int
+    rows: list[LearnedRow]
+
+
+@dataclass(frozen=True)
 class MeasureRow:
     """The learned measure of one element: each seed's value and their mean.
 
@@ -152,6 +173,34 @@ def stack_panels(folder: Folder) -> list[StackPanel]:
         rendering = "px" if size <= 64 else ""
         panels.append(StackPanel(model, run.seed, pairs, note, exact, rendering))
     return panels
+
+
+def learned_panel(folder: Folder) -> LearnedPanel | None:
+    """What the images taught the free stacks before training; None where nothing did."""
+    run = next((run for run in folder.runs if run.learned), None)
+    if run is None:
+        return None
+    rows = []
+    for layer in run.learned:
+        ratios = layer.ratios[1:]
+        ways = [
+            way for name, way in sorted(run.ways.items()) if name.rpartition(".")[0] == layer.name
+        ]
+        rows.append(
+            LearnedRow(
+                layer=layer.name,
+                elements="-" if layer.note else str(layer.elements),
+                ratios=f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-",
+                nearest=f"{layer.nearest:.0e}" if layer.nearest else "-",
+                seconds="-" if layer.note else f"{layer.seconds:.1f}",
+                ways=[
+                    pictures.way(way.float(), f"element {i} of {layer.name}, step by step")
+                    for i, way in enumerate(ways, 1)
+                ],
+                note=layer.note,
+            )
+        )
+    return LearnedPanel(run.seed, rows)
 
 
 def _known(elements: Sequence[Element], indices: list[int]) -> str | None:

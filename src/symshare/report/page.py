@@ -94,6 +94,7 @@ def _content(folder: Folder) -> dict[str, Any]:
         "accuracy_axis": accuracy_axis,
         "accuracy_rows": accuracy_rows,
         "kernels": networks.kernel_panels(folder),
+        "learned": networks.learned_panel(folder),
         "stacks": networks.stack_panels(folder),
         "measures": networks.measures(folder),
         "curves": charts.curves(folder.runs),

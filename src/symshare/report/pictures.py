@@ -143,6 +143,18 @@ def kernel_rows(
     return rows
 
 
+def way(matrices: Float[Tensor, "S D D"], alt: str) -> Picture:
+    """Draw matrices side by side, full colour at 1."""
+    D = matrices.shape[-1]
+    tiles = _coloured(matrices, torch.ones(len(matrices), 1, 1), MASS, MASS)
+    # Small matrices are enlarged here: a browser would blur them.
+    scale = max(72 // D, 1)
+    tiles = tiles.repeat_interleave(scale, 1).repeat_interleave(scale, 2)
+    tiles = torch.nn.functional.pad(tiles, (0, 0, 0, max(scale * D // 12, 2)))
+    strip = tiles.transpose(0, 1).flatten(1, 2)
+    return _picture(strip, alt, strip.shape[1])
+
+
 def stack_matrix(matrix: Float[Tensor, "D D"], alt: str) -> Picture:
     """Draw one matrix of a representation: full colour at 1 (or at its maximum, if larger)."""
     limit = matrix.abs().max().clamp(min=1).reshape(1, 1)

@@ -3,7 +3,6 @@
 import json
 import math
 import time
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +21,9 @@ from symshare.train.processes import together
 from symshare.train.settings import FitConfig, Hardware
 
 __all__ = ["fit", "fit_splits", "measure_by_element"]
+
+RESULT, REPRESENTATIONS = "result.json", "representations.safetensors"
+"""What a run writes last."""
 
 
 def fit(
@@ -68,15 +70,17 @@ def fit_splits(
 ) -> ResultRecord:
     """As :func:`fit`, on data that is loaded already, in the first of several processes."""
     start = time.perf_counter()
+    if all((out / name).exists() for name in (RESULT, REPRESENTATIONS)):
+        with claimed(out, config.to_dict(), splits.fingerprint):
+            return ResultRecord.read(out / RESULT)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         images, classes = splits.train.images, splits.train.classes
         build = partial(build_network, image=images.shape[1:], classes=len(classes))
-        network, learned = network_of(build, config.model, splits.train, law, config.seed)
+        network, learning = network_of(build, config.model, splits.train, law, config.seed)
     with claimed(out, config.to_dict(), splits.fingerprint):
-        if learned:
-            layers = json.dumps([asdict(layer) for layer in learned], indent=1)
-            write_atomically(out / "learned.json", layers.encode())
+        if learning:
+            learning.write(out)
         return _fit_in(out, config, network, splits, law, start, progress, hardware)
 
 
@@ -91,9 +95,6 @@ def _fit_in(
     hardware: Hardware,
 ) -> ResultRecord:
     """Train a network in a folder that is claimed."""
-    finished, tensors = out / "result.json", out / "representations.safetensors"
-    if finished.exists() and tensors.exists():
-        return ResultRecord.read(finished)
     trained = train(
         network,
         splits.train,
@@ -121,8 +122,8 @@ def _fit_in(
         representation_parameters=network.representation_parameters(),
         seconds=round(time.perf_counter() - start, 2),
     )
-    write_atomically(tensors, _representations(network, config.model))
-    result.write(finished)
+    write_atomically(out / REPRESENTATIONS, _representations(network, config.model))
+    result.write(out / RESULT)
     return result
 
 
