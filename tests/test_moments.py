@@ -255,6 +255,24 @@ def test_a_network_whose_first_layer_cannot_learn_is_refused(model, why):
         learned_network(lambda slots: model(), IMAGES, slots=2)
 
 
+def test_every_module_keeps_its_mode_and_what_it_has_counted():
+    """Also a batch norm that is frozen, and one that would count the images that it is shown."""
+    torch.manual_seed(0)
+    models = []
+
+    def with_norms(slots):
+        norms = symshare.GroupBatchNorm(4), symshare.GroupBatchNorm(4).eval()
+        lift = symshare.LiftConv2d(1, 4, 3, Sinkhorn(slots, 9))
+        hidden = symshare.GroupConv2d(4, 4, 3, Sinkhorn(slots, 9 * slots))
+        models.append(nn.Sequential(lift, norms[0], hidden, norms[1]))
+        return models[-1]
+
+    learned_network(with_norms, walks(600, 1, 9, 9), slots=2)
+    for model in models:
+        assert [module.training for module in model] == [True, True, True, False]
+        assert [model[i].norm.num_batches_tracked.item() for i in (1, 3)] == [0, 0]
+
+
 def test_more_elements_than_slots_are_a_question_to_the_user():
     x = walks(4800, 1, 9, 9)
     for part, mirror in zip(x.chunk(4)[1:], [(-1,), (-2,), (-2, -1)], strict=True):

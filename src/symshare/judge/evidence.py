@@ -247,20 +247,19 @@ class _Questions:
         _, channels, height, width = self.data.images.shape
         classes = len(self.data.classes)
         witness = Witness(channels, classes, len(self.moves), (height, width))
-        optim = self.training_of(fold)
-        steps = optim.epochs * optim.epoch_steps
-        before = sum(self.training_of(earlier).steps for earlier in range(fold))
+        trainings = [self.training_of(earlier) for earlier in range(fold + 1)]
+        *before, steps = (optim.epochs * optim.epoch_steps for optim in trainings)
         laws = NormalLaws.fit(freeze(rest, self.transform, seed))
         trained = train(
             witness,
             rest,
             self.transform,
-            optim,
+            trainings[-1],
             seed,
             validation=slice_,
             task=GuessBoth(self.moves),
             early=Early(),
-            progress=lambda done, _: self.progress(before + done, before + steps),
+            progress=lambda done, _: self.progress(sum(before) + done, sum(before) + steps),
             hardware=self.hardware,
         )
         oracle = _Oracle(trained, laws, self.moves, self.asked)

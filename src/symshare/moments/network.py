@@ -1,8 +1,8 @@
 """Learn the stacks of a network, layer by layer, from what each layer sees."""
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -249,8 +249,7 @@ class _Search:
         known: Mapping[str, tuple[Tensor, LearnedLayer]] = MappingProxyType({}),
     ) -> tuple[LearnedLayer, ...]:
         """Learn all layers but those that are known; on errors the model stays as it was."""
-        was_training, before = model.training, {}
-        model.eval()
+        before: dict[Sinkhorn, tuple[Tensor, Tensor]] = {}
         records: list[LearnedLayer] = []
         learned: dict[Sinkhorn, Tensor] = {}
         try:
@@ -280,8 +279,6 @@ class _Search:
                     stack.logits.copy_(logits)
                     stack.projection.potentials.copy_(potentials)
             raise
-        finally:
-            model.train(was_training)
         return tuple(records)
 
 
@@ -312,12 +309,25 @@ def _in_order(model: nn.Module, images: Tensor) -> list[tuple[str, Convolution]]
         if isinstance(module, Convolution)
     ]
     try:
-        with torch.no_grad():
+        with _evaluated(model):
             model(images)
     finally:
         for hook in hooks:
             hook.remove()
     return list(called.items())
+
+
+@contextmanager
+def _evaluated(model: nn.Module) -> Iterator[None]:
+    """All modules in evaluation, without gradients; then each in the mode that it had."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
 
 
 def _left_as_it_was(layer: Convolution, learned: dict[Sinkhorn, Tensor]) -> str:
@@ -348,7 +358,7 @@ def _input_of(model: nn.Module, layer: Convolution, images: Tensor) -> Tensor:
 
     hook = layer.register_forward_pre_hook(stop)
     try:
-        with torch.no_grad():
+        with _evaluated(model):
             for part in images.split(_AT_ONCE):
                 with suppress(_Reached):
                     model(part)
