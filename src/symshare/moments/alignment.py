@@ -42,8 +42,9 @@ SOFT = 1e-3
 STARTS = 6
 """Matrices that are learned at once."""
 
-SKETCHES = 8
-"""Random combinations of moments that a step reads, where there are more moments."""
+SKETCHES = 2
+"""Random combinations of moments that a step reads, where there are more moments. Each step draws
+new ones; more of them cost time and find no more."""
 
 
 Watch = Callable[[int, Float[Tensor, "S D D"]], None]
