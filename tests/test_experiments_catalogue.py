@@ -63,6 +63,8 @@ def built(row, budget="paper"):
         torch.zeros(1, *shape), torch.zeros(1, dtype=torch.int64), tuple("0123456789")
     )
     chosen = config.network
+    if chosen.init == "moments":  # with as many elements as it may have, which no images decide
+        chosen = replace(chosen, init="sharp")
     dictionary = groups.rotations(1)
     if chosen.kind in READERS["group"]:
         dictionary = GROUPS[chosen.group]
