@@ -124,10 +124,11 @@ def _head(name: BudgetName, budget: Budget, runs: Iterable[FinishedRun]) -> str:
         "cosine), the same initialisation of base weights, norms and padding for all models. "
         "Names such as CNN-64 carry the paper's widths. Learning rates are those of the rows' "
         "files: 0.01 on MNIST and 0.003 on CIFAR-10 (`cpu`) for weights, 0.01 for what is learned "
-        'besides, but 0.1 for the stacks of "Sinkhorn from what discover finds" and 0.3 for gates. '
-        "The rates of those two were chosen on validation images; docs/decisions.md tells what "
-        "other rates do to the rest. Training images are 81.25 % of the official training part, "
-        "the others are for validation. The test part is read once by each run; tables in the "
+        'besides, but 0.1 for the stacks of "Sinkhorn from what discover finds" and "learned from '
+        'moments", and 0.3 for gates. The rates of the first and the last were chosen on '
+        "validation images; docs/decisions.md tells what other rates do to the rest. Training "
+        "images are 81.25 % of the official training part, the others are for validation. The test "
+        "part is read once by each run; tables in the "
         f"published protocol say where that differs. Run on: {'; '.join(places) or 'nothing yet'}."
         "\n\n"
         "Accuracies in percent: mean ± standard deviation over n seeds. **Bold**: within one point "
@@ -372,8 +373,9 @@ BESIDE = (
     "elements and J/D the uniform matrix; it has no lower end near J/D. Concentration: the largest "
     "coefficient. Coverage: mean coefficient where each known element is used once. Hidden layers "
     "after the best relabelling of their elements, where there are as many as known ones. Rows "
-    '"from what discover finds" start at the elements found, and the four slots of Birkhoff at '
-    "the first four elements of D4, which are C4: their hits say that training kept them. Four "
+    '"from what discover finds" start at the elements found, those "learned from moments" at what '
+    "the images alone gave, and the four slots of Birkhoff at the first four elements of D4, which "
+    "are C4: their hits say that training kept them. Four "
     "different elements that know nothing of C4 have a concentration and a coverage of about 0.4."
 )
 
