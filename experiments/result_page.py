@@ -280,7 +280,7 @@ def _measures(found: list[FinishedImages]) -> str:
 def _before_training(found: list[FinishedImages]) -> str:
     """How many elements moments gave to the layers of each run, and what that cost."""
     return "; ".join(
-        f"{', '.join(str(layer['elements']) for layer in run.learned)} "
+        f"{', '.join(str(n['elements']) for n in run.learned if not n.get('note'))} "
         f"({sum(layer['seconds'] for layer in run.learned):.0f} s)"
         for run in found
         if run.learned
