@@ -1,7 +1,7 @@
 """Learn the stacks of a network, layer by layer, from what each layer sees."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -318,7 +318,7 @@ def _in_order(model: nn.Module, images: Tensor) -> list[tuple[str, Convolution]]
 
 
 @contextmanager
-def _evaluated(model: nn.Module) -> Iterator[None]:
+def _evaluated(model: nn.Module) -> Generator[None]:
     """All modules in evaluation, without gradients; then each in the mode that it had."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
