@@ -33,6 +33,10 @@ TURNED = {"rotate:360": "quarter", "rotate:180": "none", "rotate:90": "none", "s
 """Other laws, each with the law of the square whose group it has, as far as kernels can show it."""
 
 
+REFLECTED = {"rotate:180": "flipH", "rotate:90": "transpose"}
+"""With a mirror m, turns R_t by t in [0, A] have the reflection R_A m: R_A m R_t = R_(A-t) m."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One law of the images of one source, and what is learned.
@@ -61,6 +65,8 @@ class Case:
     @property
     def open(self) -> tuple[str, ...]:
         """Elements of which nothing is known: those that a mirror of photographs would add."""
+        if self.source == "cifar10" and self.law in REFLECTED:
+            return (REFLECTED[self.law],)
         square = groups.dihedral(4)
         table, names = square.table.tolist(), square.names
         mirrored = [*self.truth, "flipW"] if self.source == "cifar10" else self.truth
