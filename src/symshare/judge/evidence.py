@@ -215,8 +215,8 @@ class _Questions:
         """How the witness of a fold is trained: for half as long in the first round."""
         if fold >= FOLDS[0]:
             return self.optim
-        halves = {name: -(-getattr(self.optim, name) // 2) for name in ("steps", "evaluations")}
-        return replace(self.optim, **halves)
+        steps, evaluations = -(-self.optim.steps // 2), -(-self.optim.evaluations // 2)
+        return replace(self.optim, steps=steps, evaluations=evaluations)
 
     def looks(self) -> Iterator[list[Part]]:
         """What was said so far, at every look."""
@@ -278,6 +278,11 @@ def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
     if data.groups is None:
         return None if len(cluster.unique()) == len(data) else cluster
     return joined(cluster, data.groups.cpu())
+
+
+def _clusters(data: LabelledImages) -> Int[Tensor, " N"]:
+    """The cluster of each image."""
+    return torch.arange(len(data)) if data.groups is None else data.groups.cpu()
 
 
 def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
@@ -376,25 +381,22 @@ def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
     ]
     softplus = torch.nn.functional.softplus
 
-    def best(factors: Tensor) -> tuple[Tensor, Tensor]:
-        """For each move the pair of factors with the least loss [L, 2], and the losses [L, N]."""
-        least = torch.full((len(oracle.moves),), torch.inf)
-        chosen, rows = torch.zeros(len(least), 2), torch.zeros(len(least), len(data))
-        for pair in factors:
+    L = len(oracle.moves)
+    # For each move the best pair of factors so far, and the loss of each image with it.
+    best, least = torch.zeros(L, 2), torch.full((L, len(data)), torch.inf)
+    alone, least_alone = best, least
+    for trust in _TRUST:
+        for factor in (0.0, *_SHARPNESS):
+            pair = torch.tensor([factor, trust])
             guessed = softplus(torch.einsum("e,elb->lb", pair, without))
             guessed += softplus(-torch.einsum("e,elb->lb", pair, with_))
-            better = guessed.mean(-1) < least
-            least = guessed.mean(-1).where(better, least)
-            chosen[better], rows[better] = pair, guessed[better]
-        return chosen, rows
-
-    sharpness = torch.tensor((0.0, *_SHARPNESS))
-    alone, losses_alone = best(torch.cartesian_prod(sharpness, torch.zeros(1)))
-    both, losses_both = best(torch.cartesian_prod(sharpness, torch.tensor(_TRUST)))
-    clusters = torch.arange(len(data)) if data.groups is None else data.groups.cpu()
-    gains = estimates(losses_alone - losses_both, clusters)
+            better = (guessed.mean(-1) < least.mean(-1))[:, None]
+            best, least = pair.where(better, best), guessed.where(better, least)
+        if trust == 0:
+            alone, least_alone = best, least
+    gains = estimates(least_alone - least, _clusters(data))
     helped = torch.tensor([gain.mean > _HELP * gain.error for gain in gains])
-    factors = both.where(helped[:, None], alone)
+    factors = best.where(helped[:, None], alone)
     return _Calibration(_SHARPNESS[losses.index(min(losses))], factors.T)
 
 
@@ -444,10 +446,9 @@ def _assemble(
     prediction = torch.zeros((len(data), M), dtype=torch.int64)
     for part in parts[FOLDS[0] :] or parts:
         prediction[part["images"]] = part["prediction"][:, 1 : M + 1]
-    clusters = torch.arange(len(data)) if data.groups is None else data.groups.cpu()
     return Evidence(
         labels=data.labels[shown],
-        clusters=clusters[shown],
+        clusters=_clusters(data)[shown],
         log_probability=mean("log_probability"),
         chance_loss=mean("chance_loss"),
         moved_loss=loss[1 : M + 1],
