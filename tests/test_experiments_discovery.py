@@ -310,6 +310,12 @@ def has_processes(group):
     return True
 
 
+def test_the_page_of_the_project_is_that_of_its_record():
+    docs = Path(__file__).parents[1] / "docs"
+    results = json.loads((docs / "discovery-results.json").read_text())
+    assert (docs / "discovery.md").read_text() == page(results)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there are no process groups")
 def test_an_interrupt_ends_the_processes_of_the_runs_as_well(tmp_path):
     options = ["--half=dev", "--cases=parity,rare", "--null=0", "--processes=2"]

@@ -10,7 +10,8 @@ from experiments.discovery.scoring import OUTCOMES, summary
 Row = dict[str, Any]
 
 HALVES = {
-    "test": "The test half: data sets and seeds that nothing was tuned on.",
+    "test": "The test half: no threshold was fixed on its data sets and seeds. `docs/decisions.md` "
+    "says how often it was run, and what was changed in between.",
     "dev": "The development half: thresholds may be fixed on it, so it confirms nothing.",
 }
 
@@ -40,7 +41,7 @@ def page(results: dict[str, Any]) -> str:
             chosen = [r for r in rows if (r["half"], r["method"]) == (half, method)]
             if chosen:
                 lines += [f"## {half}, {method}", "", title, "", *_half(chosen)]
-    lines += [f"The same again: `{_command(results['half'])}`.", ""]
+    lines += [f"The same again: `{_command(results['half'], rows)}`.", ""]
     return "\n".join(lines)
 
 
@@ -79,8 +80,15 @@ def _comparison(rows: list[Row]) -> list[str]:
     return [*lines, *_table(head, table)]
 
 
-def _command(half: str) -> str:
-    return f"python -m experiments discovery --half {half} --data.root DIR"
+def _command(half: str, rows: list[Row]) -> str:
+    """What made the rows of symshare itself, with as many seeds as these have."""
+    own = [row for row in rows if (row["half"], row["method"]) == (half, "symshare")]
+    seeds = len({row["seed"] for row in own if not row["null"]})
+    null = sum(row["null"] for row in own)
+    return (
+        f"python -m experiments discovery --half {half} --seeds {seeds} --null {null} "
+        "--data.root DIR"
+    )
 
 
 def _half(rows: list[Row]) -> list[str]:
