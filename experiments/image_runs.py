@@ -61,6 +61,8 @@ def run_images(
     action, searched = elements(config, seen.splits, seen.transform, findings)
     start = time.perf_counter()
     net, learning = build(config, action, seen.splits, seen.transform)
+    if learning:
+        learning.write(folder)
     measure = partial(measure_by_element, net, action)
     trained = train(
         net,
@@ -74,8 +76,6 @@ def run_images(
         watch=measure,
     )
     stacks = net.stacks()
-    if learning:
-        learning.write(folder)
     write_atomically(folder / "stacks.safetensors", _tensors(net))
     gates = {id(p) for stack in stacks if stack.gate for p in stack.gate.parameters()}
     learned = any(id(p) not in gates for p in nn.ModuleList(stacks).parameters())

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from symshare.settings import READERS, Kind, NetworkConfig
 from symshare.train.settings import OptimConfig
 
-__all__ = ["Ablation", "ImageRun", "ImagesConfig", "StudyNetwork"]
+__all__ = ["Ablation", "ImageRun", "ImagesConfig", "StudyNetwork", "source_folder"]
 
 Ablation = Literal["row-stochastic", "unconstrained", "frozen-random"]
 
@@ -47,6 +48,14 @@ class ImagesConfig:
             raise ValueError(f"images.noise must be at least 0, got {self.noise}")
         if not self.test:
             raise ValueError("images.test: name at least one test, such as {rotated: rotate:360}")
+
+
+def source_folder(root: Path | None, source: str) -> Path | None:
+    """Folder of the images of one source: one of that name inside the root, or the root itself."""
+    if root is None:
+        return None
+    inside = root / source
+    return inside if inside.is_dir() else root
 
 
 FREE = ("sinkhorn", "row-stochastic", "unconstrained")

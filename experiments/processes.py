@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.catalogue import Task
-from experiments.image_settings import ImageRun
+from experiments.image_settings import ImageRun, source_folder
 from experiments.jobs import Job
 from experiments.toys.setup import ToyConfig
 from symshare import __version__
@@ -143,11 +143,10 @@ def _read(path: Path, digest: str) -> dict[str, Any] | None:
 
 
 def _root(root: str | None, job: Job) -> str | None:
-    """Folder of the run's own data: one of that name inside the root, or the root itself."""
+    """Folder of the run's own data, where it reads any."""
     if root is None or job.row.task != "images":
         return None
-    inside = Path(root) / asdict(job.config)["images"]["source"]
-    return str((inside if inside.is_dir() else Path(root)).resolve())
+    return str(source_folder(Path(root).resolve(), asdict(job.config)["images"]["source"]))
 
 
 def work(folder: Path) -> None:

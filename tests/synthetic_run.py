@@ -293,7 +293,7 @@ def _write_training(
         learned = {"name": "lifting", "slots": 4, "elements": 4, "ratios": [0.0, 0.8, 1.1, 0.8]}
         learned |= {"p_values": [1.0, 0.6, 0.3, 0.6], "nearest": 2e-9, "rounds": 3, "seconds": 4.25}
         other = {"name": "hidden.0", "slots": 4, "note": "its stack was learned before"}
-        layers = {"layers": [learned, other]}
+        layers = {"layers": [learned, other], "steps": [0, 40, 90]}
         (folder / "learned.json").write_text(json.dumps(layers), encoding="utf-8")
         ways = {f"lifting.{i}": exact[i + 1].expand(9, -1, -1).contiguous() for i in range(3)}
         save_file(ways, folder / "learned.safetensors")

@@ -3,6 +3,7 @@
 import json
 import operator
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from experiments.__main__ import main
 from experiments.each import each
 from experiments.moments import running
 from experiments.moments.page import is_exact, page
+from symshare import groups
 from symshare.data import load
 from symshare.moments import commutant
 
@@ -39,6 +41,12 @@ def test_a_case_from_images_to_the_page(tmp_path, glance, capsys):
     main(command)
     assert "2 runs, 2 of them done" in capsys.readouterr().out
     assert (tmp_path / running.PAGE).read_text() == text
+    assert "`python -m experiments moments --seeds 2`" in text
+    other = ["moments", "--cases", "mnist/none/lifting", "--seeds", "1", *command[5:]]
+    main(other)  # fewer seeds and another case: what is there stays
+    again = json.loads((tmp_path / running.RESULTS).read_text())["rows"]
+    assert again[1:] == rows
+    assert again[0]["case"] == "mnist/none/lifting"
 
 
 def row(*found, truth=("rot180",), unknown=()):
@@ -72,6 +80,37 @@ def test_the_page_counts_what_is_missed_too_much_and_open():
     cells = [cell.strip() for cell in page(rows).splitlines()[-1].strip("|").split("|")]
     assert cells[:7] == ["a", "rot180", "2", "1", "rot180 (1)", "other (1)", "flipW (1)"]
     assert cells[7:] == ["0.90 to 0.90", "1e-05", "3"]
+
+
+def test_the_page_of_the_project_is_that_of_its_record():
+    docs = Path(__file__).parents[1] / "docs" / "studies"
+    rows = json.loads((docs / "moments.json").read_text())["rows"]
+    assert (docs / "moments.md").read_text() == page(rows)
+
+
+@pytest.mark.parametrize(
+    ("case", "unknown"),
+    [
+        (("mnist", "half"), set()),
+        (("cifar10", "flip"), set()),
+        (("cifar10", "half"), {"flipW", "flipH"}),
+        (("cifar10", "rotate:90"), {"transpose"}),
+        (("cifar10", "rotate:180"), {"flipH"}),
+    ],
+)
+def test_what_a_mirror_of_photographs_adds_is_open(case, unknown):
+    assert set(running.Case(*case, "lifting").open) == unknown
+
+
+@pytest.mark.parametrize(("law", "reflection"), running.REFLECTED.items())
+def test_turns_of_mirrored_images_have_a_reflection(law, reflection):
+    """That of x turned by t is the mirrored x turned by A - t, at quarter turns t in [0, A]."""
+    x = torch.randn(1, 1, 7, 7, generator=torch.Generator().manual_seed(0))
+    move = groups.dihedral(4).subset(["id", reflection]).permutation((7, 7))[1]
+    quarters = int(law.partition(":")[2]) // 90
+    for t in range(quarters + 1):
+        turned = x.rot90(t, (2, 3)).flatten(2)[..., move].view_as(x)
+        assert torch.equal(turned, x.flip(3).rot90(quarters - t, (2, 3)))
 
 
 def test_an_element_is_named_by_what_it_does_in_space():

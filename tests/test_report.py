@@ -72,6 +72,7 @@ def test_what_was_learned_from_the_images_is_shown_layer_by_layer(
     section = page.partition('<section id="learned">')[2].partition("</section>")[0]
     assert 'data-layer="lifting" data-elements="4"' in section
     assert "4 elements; ratio 0.80 to 1.10; nearest 2e-09; 4.2 s" in section
+    assert "an element at steps 0, 40, 90 and the last of its search" in section
     assert "Left as it was: its stack was learned before." in section
     strips = re.findall(r'class="way" src="([^"]*)" alt="([^"]*)" width="(\d+)"', section)
     assert [alt for _, alt, _ in strips] == [
@@ -87,7 +88,7 @@ def test_what_was_learned_from_the_images_is_shown_layer_by_layer(
 def test_a_damaged_record_of_what_was_learned_is_named(tmp_path: Path) -> None:
     write_run(tmp_path, "group")
     path = tmp_path / "runs" / "sinkhorn-seed0" / "learned.json"
-    for content in ("{", '{"layers": [{"nome": "lifting"}]}'):
+    for content in ("{", '{"layers": [{"nome": "lifting"}], "steps": []}', '{"layers": []}'):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=r"learned\.json is damaged"):
             write_report(tmp_path)
@@ -272,7 +273,7 @@ def test_a_bound_that_lies_outside_is_not_drawn() -> None:
 def test_curves_fall_back_to_epochs() -> None:
     rows = [{"epoch": str(e), "step": "", "val_accuracy": str(0.5 + e / 10)} for e in range(4)]
     rows.insert(2, {"epoch": "1", "step": "", "val_accuracy": ""})
-    drawn = charts.curves([Run("cnn", 0, None, "", rows, {}, (), (), {})])
+    drawn = charts.curves([Run("cnn", 0, None, "", rows, {}, (), None, {})])
     assert drawn is not None
     assert drawn.horizontal == "epoch"
     points = [tuple(map(float, point.split(","))) for point in drawn.lines[0].path.split()]

@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from experiments.discovery.truths import LAWS, lattice
+from experiments.discovery.truths import LAWS
 from experiments.each import each
-from experiments.image_settings import StudyNetwork
+from experiments.finding import closed
+from experiments.image_settings import StudyNetwork, source_folder
 from experiments.moments.page import page
 from experiments.runner import cores
 from experiments.study_networks import network
 from symshare import __version__, groups, learn_stacks
-from symshare.data import LabelledImages, freeze, load, sample, transform
+from symshare.data import LabelledImages, load, transform
 from symshare.files import alone, read_json, write_atomically
-from symshare.groups import generated
-from symshare.moments.network import LIFTING_IMAGES
-from symshare.train.loop import Standardise
+from symshare.moments.network import move_in_space
+from symshare.train.learning import shown
 
 RESULTS, PAGE = "moments-results.json", "moments.md"
 
@@ -31,7 +31,6 @@ SQUARE = ("none", "flip", "half", "flips", "quarter", "d4")
 
 TURNED = {"rotate:360": "quarter", "rotate:180": "none", "rotate:90": "none", "scale:0.3-1": "none"}
 """Other laws, each with the law of the square whose group it has, as far as kernels can show it."""
-
 
 REFLECTED = {"rotate:180": "flipH", "rotate:90": "transpose"}
 """With a mirror m, turns R_t by t in [0, A] have the reflection R_A m: R_A m R_t = R_(A-t) m."""
@@ -67,11 +66,9 @@ class Case:
         """Elements of which nothing is known: those that a mirror of photographs would add."""
         if self.source == "cifar10" and self.law in REFLECTED:
             return (REFLECTED[self.law],)
-        square = groups.dihedral(4)
-        table, names = square.table.tolist(), square.names
-        mirrored = [*self.truth, "flipW"] if self.source == "cifar10" else self.truth
-        group = generated(map(names.index, mirrored), lambda g, h: table[g][h])
-        return tuple(names[g] for g in group if names[g] not in self.truth)
+        if self.source != "cifar10":
+            return ()
+        return tuple(n for n in closed([*self.truth, "flipW"]).names if n not in self.truth)
 
 
 CASES = (
@@ -120,6 +117,7 @@ def run_all(
         if number < 1:
             raise ValueError(f"moments: {what} must be at least 1, got {number}")
     folder, failures = Path(out), 0
+    places = {case.name: place for place, case in enumerate(CASES)}
     with alone(folder):
         path = folder / RESULTS
         kept = read_json(path, "rows")["rows"] if path.exists() else []
@@ -133,7 +131,7 @@ def run_all(
                 print(f"failed  {case.name}, seed {seed}: {error}", flush=True)
                 continue
             rows[case.name, seed] = row
-            ordered = [rows[c.name, s] for c in CASES for s in range(seeds) if (c.name, s) in rows]
+            ordered = sorted(rows.values(), key=lambda row: (places[row["case"]], row["seed"]))
             content = {"version": __version__, "rows": ordered}
             write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
             write_atomically(folder / PAGE, page(ordered).encode())
@@ -177,20 +175,12 @@ def learn(run: tuple[Case, int], root: str | None) -> dict[str, Any]:
 
 def _images(case: Case, seed: int, root: str | None) -> LabelledImages:
     """Training images as a network sees them."""
-    inside = None if root is None else Path(root) / case.source
-    where = inside if inside is None or inside.is_dir() else Path(str(root))
-    train = load(case.source, root=where, seed=seed).train
-    seen = freeze(sample(train, LIFTING_IMAGES, seed), transform(case.law), seed)
-    return LabelledImages(Standardise(train.images)(seen.images), seen.labels, seen.classes)
+    folder = source_folder(None if root is None else Path(root), case.source)
+    return shown(load(case.source, root=folder, seed=seed).train, transform(case.law), seed)
 
 
 def _name(sources: Int[Tensor, " D"], side: int) -> str:
     """The symmetry of the square that a permutation is in space, whatever it does to elements."""
-    P = side**2
-    places, blocks = sources.view(-1, P) % P, sources.view(-1, P) // P
-    if bool((places == places[0]).all() and (blocks == blocks[:, :1]).all()):
-        move = tuple(places[0].tolist())
-        for name, known in lattice((side, side)).items():
-            if move == known:
-                return name
-    return "other"
+    square, move = groups.dihedral(4), move_in_space(sources, side**2)
+    known = square.permutation((side, side)).tolist()
+    return square.names[known.index(move)] if move in known else "other"

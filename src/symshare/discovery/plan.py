@@ -6,7 +6,7 @@ from symshare import groups
 from symshare.data import LabelledImages
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL
-from symshare.moments.statistics import BLOCKS
+from symshare.moments.statistics import FEWEST
 from symshare.propose import Candidates
 from symshare.records import NetworkName
 from symshare.settings import NetworkConfig
@@ -43,7 +43,7 @@ def plan_networks(
         plan["gated"] = NetworkConfig(kind="gated", group=dictionary, width=width_cnn)
     count = 1 + len(found or dictionary[:3])
     plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
-    if verdict.found and found and len(data) >= 2 * BLOCKS:
+    if verdict.found and found and len(data) >= FEWEST:
         # What moments find is a candidate; the verdict says which of them hold.
         plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
     return plan, notes

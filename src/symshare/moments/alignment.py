@@ -50,7 +50,7 @@ new ones; more of them cost time and find no more."""
 Watch = Callable[[int, Float[Tensor, "S D D"]], None]
 
 
-def unseen(step: int, R: Float[Tensor, "S D D"]) -> None:
+def unwatched(*_: object) -> None:
     """Look at nothing."""
 
 
@@ -82,7 +82,7 @@ def commutant(
     enough: int = CAP,
     starts: int = STARTS,
     steps: int = STEPS,
-    watch: Watch = unseen,
+    watch: Watch = unwatched,
 ) -> Commutant:
     """Find the permutations that commute with moments, without any list of groups.
 

@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from symshare.groups import GroupAction
 from symshare.layers.convolution import Convolution
-from symshare.moments.alignment import commutant
+from symshare.moments.alignment import commutant, unwatched
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import blocks_of
 from symshare.propose.candidates import CAP
@@ -39,10 +39,6 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 Watch = Callable[[str, int, Float[Tensor, "S D D"]], None]
-
-
-def unwatched(layer: str, step: int, R: Float[Tensor, "S D D"]) -> None:
-    """Look at nothing."""
 
 
 @dataclass(frozen=True)
@@ -371,15 +367,22 @@ def _inside(sources: Int[Tensor, "G D"], within: GroupAction | None, layer: Conv
     """Which permutations move the kernel positions as an element of an action does."""
     if within is None:
         return torch.ones(len(sources), dtype=torch.bool)
-    P = layer.geometry.taps
-    allowed = {tuple(row) for row in within.permutation(layer.geometry.kernel_size).tolist()}
+    allowed = within.permutation(layer.geometry.kernel_size).tolist()
+    taps = layer.geometry.taps
+    return torch.tensor([move_in_space(row, taps) in allowed for row in sources])
 
-    def moves_so(row: Tensor) -> bool:
-        places, blocks = row.view(-1, P) % P, row.view(-1, P) // P
-        together = bool((places == places[0]).all() and (blocks == blocks[:, :1]).all())
-        return together and tuple(places[0].tolist()) in allowed
 
-    return torch.tensor([moves_so(row) for row in sources])
+def move_in_space(sources: Int[Tensor, " D"], taps: int) -> list[int] | None:
+    """What a permutation of [K, P] does to the P taps, where it does the same to each element.
+
+    None where it tears elements apart, or moves the taps of each in another way.
+
+    >>> move_in_space(torch.tensor([3, 2, 1, 0]), 2), move_in_space(torch.tensor([0, 2, 1, 3]), 2)
+    ([1, 0], None)
+    """
+    places, blocks = sources.view(-1, taps) % taps, sources.view(-1, taps) // taps
+    together = (places == places[0]).all() and (blocks == blocks[:, :1]).all()
+    return places[0].tolist() if together else None
 
 
 def _check_slots(name: str, elements: int, capped: bool, slots: int) -> None:

@@ -12,6 +12,9 @@ BLOCKS = 16
 """Blocks of samples, whose scatter tells the noise of a moment. An energy is a mean over D^2
 entries, so that few blocks are enough."""
 
+FEWEST = 2 * BLOCKS
+"""Samples, or images, of which moments can be made."""
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -157,10 +160,9 @@ def blocks_of(positions: Int[Tensor, " N"]) -> tuple[Int[Tensor, " n"], ...]:
     Raises:
         ValueError: for fewer than two positions for each block.
     """
-    size = len(positions) // BLOCKS
-    if size < 2:
+    if len(positions) < FEWEST:
         raise ValueError(
             f"moments: {len(positions)} samples are too few to tell symmetry from noise; give at "
-            f"least {2 * BLOCKS}, and better thousands"
+            f"least {FEWEST}, and better thousands"
         )
-    return positions.split(size)[:BLOCKS]
+    return positions.split(len(positions) // BLOCKS)[:BLOCKS]

@@ -14,10 +14,19 @@ from symshare.records import NETWORKS, NetworkName, ResultRecord, VerdictRecord
 
 
 @dataclass(frozen=True)
+class Learned:
+    """The record of each layer, and the steps of the search at which its elements are shown."""
+
+    layers: tuple[LearnedLayer, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Run:
     """One trained network: its numbers, its curve, and the tensors of its lifting layer.
 
-    `learned` and `ways` say what its stacks were learned to be before training, and how.
+    `learned` says what its stacks were learned to be before training, and `ways` has elements step
+    by step.
     """
 
     model: NetworkName
@@ -27,7 +36,7 @@ class Run:
     metrics: list[dict[str, str]]
     tensors: dict[str, Tensor]
     names: tuple[str, ...]
-    learned: tuple[LearnedLayer, ...]
+    learned: Learned | None
     ways: dict[str, Tensor]
 
 
@@ -86,12 +95,14 @@ def _run(folder: Path, model: NetworkName, seed: int) -> Run:
     )
 
 
-def _learned(path: Path) -> tuple[LearnedLayer, ...]:
-    """What was learned before training; nothing where there is no file."""
+def _learned(path: Path) -> Learned | None:
+    """What was learned before training; None where there is no file."""
     if not path.is_file():
-        return ()
+        return None
+    content = read_json(path, "layers", "steps")
     try:
-        return tuple(LearnedLayer.from_json(layer) for layer in read_json(path, "layers")["layers"])
+        layers = tuple(LearnedLayer.from_json(layer) for layer in content["layers"])
+        return Learned(layers, tuple(content["steps"]))
     except TypeError as error:
         raise ValueError(damaged(path)) from error
 

@@ -72,6 +72,7 @@ class LearnedPanel:
     """The layers of the free stacks with the lowest seed that were learned from the images."""
 
     seed: int
+    steps: str
     rows: list[LearnedRow]
 
 
@@ -178,10 +179,10 @@ def stack_panels(folder: Folder) -> list[StackPanel]:
 def learned_panel(folder: Folder) -> LearnedPanel | None:
     """What the images taught the free stacks before training; None where nothing did."""
     run = next((run for run in folder.runs if run.learned), None)
-    if run is None:
+    if run is None or run.learned is None:
         return None
     rows = []
-    for layer in run.learned:
+    for layer in run.learned.layers:
         ratios = layer.ratios[1:]
         ways = [
             way for name, way in sorted(run.ways.items()) if name.rpartition(".")[0] == layer.name
@@ -200,7 +201,7 @@ def learned_panel(folder: Folder) -> LearnedPanel | None:
                 note=layer.note,
             )
         )
-    return LearnedPanel(run.seed, rows)
+    return LearnedPanel(run.seed, ", ".join(map(str, run.learned.steps)), rows)
 
 
 def _known(elements: Sequence[Element], indices: list[int]) -> str | None:

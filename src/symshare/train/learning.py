@@ -27,7 +27,7 @@ from symshare.train.loop import Standardise
 Network = TypeVar("Network", bound=GroupNetwork)
 Config = TypeVar("Config", bound=NetworkConfig)
 
-_KEPT_STEPS = (0, 25, 50, 100, 150, 200, 300)
+STEPS_KEPT = (0, 25, 50, 100, 150, 200, 300)
 """Steps of the search at which matrices are kept to be shown, beside the last."""
 
 _KEPT_ELEMENTS = 3
@@ -50,8 +50,9 @@ class Learning:
 
     def write(self, folder: Path) -> None:
         """Write `learned.json` and `learned.safetensors`."""
-        layers = json.dumps({"layers": [asdict(layer) for layer in self.layers]}, indent=1)
-        write_atomically(folder / "learned.json", layers.encode())
+        layers = [asdict(layer) for layer in self.layers]
+        content = json.dumps({"layers": layers, "steps": STEPS_KEPT}, indent=1)
+        write_atomically(folder / "learned.json", content.encode())
         write_atomically(folder / "learned.safetensors", save(self.paths))
 
 
@@ -80,12 +81,11 @@ def network_of(
     """
     if config.init != "moments":
         return build(config), None
-    seen = freeze(sample(data, LIFTING_IMAGES, seed), law, seed)
-    images = Standardise(data.images)(seen.images)
+    seen = shown(data, law, seed)
     ways = _Ways()
     network, layers = learned_network(
         lambda elements: build(replace(config, elements=elements, init="sharp", within=())),
-        images,
+        seen.images,
         seen.labels,
         slots=config.elements,
         within=groups.dihedral(4).subset(["id", *config.within]) if config.within else None,
@@ -102,6 +102,12 @@ def network_of(
     return network, Learning(layers, ways.of(stacks))
 
 
+def shown(data: LabelledImages, law: Transform, seed: int) -> LabelledImages:
+    """Training images as a network sees them, at most as many as stacks are learned from."""
+    seen = freeze(sample(data, LIFTING_IMAGES, seed), law, seed)
+    return replace(seen, images=Standardise(data.images)(seen.images))
+
+
 class _Ways:
     """Keeps matrices of some steps of every round of the search."""
 
@@ -114,7 +120,7 @@ class _Ways:
         if step == 0:
             self._rounds[layer].append([])
             self._last[layer].append(R)
-        if step in _KEPT_STEPS:
+        if step in STEPS_KEPT:
             self._rounds[layer][-1].append(R)
         self._last[layer][-1] = R
 
