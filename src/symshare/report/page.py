@@ -14,7 +14,7 @@ from symshare.report.sentences import count, decimals, duration, interval, liste
 LABELS: dict[NetworkName, tuple[str, str]] = {
     "cnn": ("Plain CNN", "no symmetry built in"),
     "gated": ("Gated", "every candidate that acts on kernels, a learned measure picks among them"),
-    "sinkhorn": ("Sinkhorn", "a free doubly stochastic stack, learned with the weights"),
+    "sinkhorn": ("Sinkhorn", "free doubly stochastic stacks, learned with the weights"),
 }
 # The G-CNN is built with what the verdict allows, which is not always an exact symmetry.
 G_CNN: dict[Word, tuple[str, str]] = {
