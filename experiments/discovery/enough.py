@@ -6,8 +6,8 @@ from experiments.discovery.truths import LAWS
 IMAGES = 1200
 """Independent images that are judged. The bound of an excess loss is a twentieth of what is known
 of the label, and the excess of a symmetry scatters by about a third of it: at a level of 5 % over
-three looks and five pairs of moves, nearly 800 images show it with a power of 90 %, and half as
-many again are allowed for a scatter that is larger."""
+three looks and five pairs of moves, nearly 800 images show it with a power of 90 % (over four, 5 %
+more), and half as many again are allowed for a scatter that is larger."""
 
 OF_CLASS = 100
 """Images of a class, of all classes that together make nine tenths of the images. The bound of a

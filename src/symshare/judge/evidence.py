@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -32,8 +33,12 @@ FOLDS = (2, 4)
 many witnesses, which learn from three quarters of the images and for twice as many steps: it costs
 four times as much, and is held only where the first one did not decide."""
 
-_LOOK_AFTER = (1, FOLDS[0], sum(FOLDS))
-"""Trainings after which the evidence is looked at."""
+FIRST = 4
+"""Before the rest of the first half, one in so many of its images is asked about: where that
+decides, questions cost less than the training."""
+
+_LOOK_AFTER = (1, 2, 1 + FOLDS[0], 1 + sum(FOLDS))
+"""Parts of the answers after which the evidence is looked at; the first half has two of them."""
 
 CALIBRATION = 0.2
 """Share of a training half on which its witness is stopped and calibrated."""
@@ -151,10 +156,10 @@ def gather(
 
     Near copies, and the images of one group, are never on both sides. The cost is that of one or
     two trainings of at most half of `optim.steps` steps, on two images for each of a batch, and,
-    where these do not decide, of four more of at most `optim.steps`; and that of Q N / 2, Q N or
-    2 Q N questions for N images. Q is the number of candidates and 5 more, and one for each number
-    of pixels below half that a candidate moves. An answer is for the label and for the move
-    together.
+    where these do not decide, of four more of at most `optim.steps`; and that of Q N / 8, Q N / 2,
+    Q N or 2 Q N questions for N images, whatever the power takes. Q is the number of candidates and
+    5 more, and one for each number of pixels below half that a candidate moves. An answer is for
+    the label and for the move together.
 
     Args:
         data: different images, none of the test part.
@@ -163,8 +168,8 @@ def gather(
         optim: how to train a witness, at most.
         seed: of the halves, the networks, the transformations and the random permutations.
         decided: whether this evidence is enough; asked after every look but the last.
-        out: folder for what each witness said, `fold0.safetensors` and so on, from which an
-            interrupted call continues; nothing is written where None.
+        out: folder for what was said, `answers0.safetensors` and so on, from which an interrupted
+            call continues; nothing is written where None.
         progress: called after every step of a training.
         hardware: what to train on.
 
@@ -228,49 +233,90 @@ class _Questions:
                 held_out.append(rest[part])
                 rest = rest[others]
             for asked in (*held_out, rest):
-                inside = torch.isin(torch.arange(len(self.data)), asked)
-                parts.append(self.fold(len(parts), (~inside).nonzero().flatten(), asked))
-                if len(parts) in _LOOK_AFTER:
-                    yield parts
+                fold = _Fold(self, max(len(parts) - 1, 0), asked)
+                for some in fold.order:
+                    parts.append(self.kept(len(parts), fold, some))
+                    if len(parts) in _LOOK_AFTER:
+                        yield parts
 
-    def fold(self, fold: int, known: Tensor, held_out: Tensor) -> Part:
-        """What the witness of one half says about the other."""
-        path = None if self.out is None else self.out / f"fold{fold}.safetensors"
+    def kept(self, number: int, fold: "_Fold", some: Tensor) -> Part:
+        """What is said about some images, where possible from its file."""
+        path = None if self.out is None else self.out / f"answers{number}.safetensors"
         if path is not None and path.exists():
             with open_tensors(path) as file:
                 return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        seed = 2 * self.seed + fold
-        torch.manual_seed(seed)
-        half = self.data.subset(known)
-        slices = divide(half, CALIBRATION, seed, each_class=False)
-        slice_, rest = (half.subset(part) for part in slices)
-        _, channels, height, width = self.data.images.shape
-        classes = len(self.data.classes)
-        witness = Witness(channels, classes, len(self.moves), (height, width))
-        trainings = [self.training_of(earlier) for earlier in range(fold + 1)]
-        *before, steps = (optim.epochs * optim.epoch_steps for optim in trainings)
-        laws = NormalLaws.fit(freeze(rest, self.transform, seed))
-        trained = train(
-            witness,
-            rest,
-            self.transform,
-            trainings[-1],
-            seed,
-            validation=slice_,
-            task=GuessBoth(self.moves),
-            early=Early(),
-            progress=lambda done, _: self.progress(sum(before) + done, sum(before) + steps),
-            hardware=self.hardware,
-        )
-        oracle = _Oracle(trained, laws, self.moves, self.asked)
-        calibration = _calibrate(oracle, freeze(slice_, self.transform, seed))
-        asked = freeze(self.data.subset(held_out), self.transform, seed)
-        part = _question(oracle, asked, calibration)
-        frequency = rest.labels.bincount(minlength=classes) / len(rest)
-        part |= {"images": held_out, "chance_loss": -_floored(frequency)[asked.labels]}
+        part = fold.answers(some)
         if path is not None:
             write_atomically(path, save(part))
         return part
+
+
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """What one witness is asked.
+
+    Attributes:
+        questions: of all witnesses.
+        number: of this one.
+        held_out: positions of the images that it does not learn from.
+    """
+
+    questions: _Questions
+    number: int
+    held_out: Tensor
+
+    @property
+    def order(self) -> list[Tensor]:
+        """Positions of the held-out images, as they are asked about one after the other."""
+        if self.number:
+            return [self.held_out]
+        asked = self.questions.data.subset(self.held_out)
+        parts = divide(asked, 1 / FIRST, self.questions.seed, each_class=False)
+        return [self.held_out[part] for part in parts]
+
+    @cached_property
+    def witness(self) -> "tuple[_Oracle, _Calibration, Tensor]":
+        """The trained witness, its calibration, and the class frequencies that it learned from."""
+        Q, seed = self.questions, 2 * self.questions.seed + self.number
+        torch.manual_seed(seed)
+        inside = torch.isin(torch.arange(len(Q.data)), self.held_out)
+        known = Q.data.subset((~inside).nonzero().flatten())
+        slices = divide(known, CALIBRATION, seed, each_class=False)
+        slice_, rest = (known.subset(part) for part in slices)
+        _, channels, height, width = Q.data.images.shape
+        classes = len(Q.data.classes)
+        witness = Witness(channels, classes, len(Q.moves), (height, width))
+        trainings = [Q.training_of(earlier) for earlier in range(self.number + 1)]
+        *before, steps = (optim.epochs * optim.epoch_steps for optim in trainings)
+        laws = NormalLaws.fit(freeze(rest, Q.transform, seed))
+        trained = train(
+            witness,
+            rest,
+            Q.transform,
+            trainings[-1],
+            seed,
+            validation=slice_,
+            task=GuessBoth(Q.moves),
+            early=Early(),
+            progress=lambda done, _: Q.progress(sum(before) + done, sum(before) + steps),
+            hardware=Q.hardware,
+        )
+        oracle = _Oracle(trained, laws, Q.moves, Q.asked)
+        calibration = _calibrate(oracle, freeze(slice_, Q.transform, seed))
+        return oracle, calibration, rest.labels.bincount(minlength=classes) / len(rest)
+
+    @cached_property
+    def shown(self) -> LabelledImages:
+        """The held-out images, transformed once."""
+        Q = self.questions
+        return freeze(Q.data.subset(self.held_out), Q.transform, 2 * Q.seed + self.number)
+
+    def answers(self, some: Tensor) -> Part:
+        """What the witness says about some of the held-out images."""
+        oracle, calibration, frequency = self.witness
+        asked = self.shown.subset(torch.isin(self.held_out, some).nonzero().flatten())
+        part = _question(oracle, asked, calibration)
+        return part | {"images": some, "chance_loss": -_floored(frequency)[asked.labels]}
 
 
 def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
@@ -444,7 +490,7 @@ def _assemble(
     loss, change = mean("loss").T.contiguous(), mean("change").T.contiguous()
     # Of the last round, whose witnesses learned from more: a mean of predictions is none.
     prediction = torch.zeros((len(data), M), dtype=torch.int64)
-    for part in parts[FOLDS[0] :] or parts:
+    for part in parts[_LOOK_AFTER[-2] :] or parts:
         prediction[part["images"]] = part["prediction"][:, 1 : M + 1]
     return Evidence(
         labels=data.labels[shown],

@@ -41,23 +41,22 @@ class NormalLaws:
 
     @classmethod
     def fit(cls, data: LabelledImages) -> "NormalLaws | None":
-        """The laws of labelled images; None where images are too large or nothing varies."""
+        """The laws of labelled images; None where images are too large or no class varies."""
         if data.images[0].numel() > LARGEST:
             return None
         x, labels = data.images.cpu().flatten(1).double(), data.labels.cpu()
-        overall = x.var(0).mean().sqrt()
-        if not overall > 0:
-            return None
         own = torch.nn.functional.one_hot(labels, len(data.classes)).double()
         quarters = torch.tensor([0.25, 0.75], dtype=x.dtype)
         middle = torch.zeros(len(data.classes), x.shape[1], dtype=x.dtype)
         for label in labels.unique().tolist():
             middle[label] = x[labels == label].quantile(quarters, dim=0).mean(0)
         apart = x - middle[labels]
+        if not apart.any():
+            return None
         low, high = apart.quantile(quarters, dim=0)
         # Where most images agree in a pixel its quartiles do, and say nothing of the others.
         spread = ((high - low) / _QUARTILES).maximum(apart.square().mean(0).sqrt() / CLIP)
-        spread = spread.maximum(1e-3 * overall)
+        spread = spread.maximum(1e-3 * x.var(0).mean().sqrt())
         z = _features(apart / spread)
         mean = own.T @ z / own.sum(0).clamp_min(1)[:, None]
         precision = _shrunk_covariance(z - mean[labels]).inverse()
