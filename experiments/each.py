@@ -48,8 +48,6 @@ def each(
             for worker in active_children():
                 worker.terminate()
             raise
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _on_one_thread(ask: Callable[[Thing], Answer], thing: Thing) -> Answer:

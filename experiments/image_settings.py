@@ -91,7 +91,7 @@ class StudyNetwork(NetworkConfig):
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **READERS,
         "elements": (*FREE, "frozen-random", "birkhoff"),
-        "init": (*FREE, "birkhoff"),
+        "init": (*FREE, "birkhoff", "gated"),
         "anchor": (*FREE, "birkhoff"),
         "norm": ("auto", "mnist", "small"),
         "lifting_padding": ("residual",),

@@ -10,9 +10,16 @@ from torch import nn
 
 import symshare
 from fresh_python import fresh_python
-from symshare import Fixed, GroupPool, Kronecker, Sinkhorn, groups, learn_stacks
+from symshare import Fixed, Gated, GroupPool, Kronecker, LiftConv2d, Sinkhorn, groups, learn_stacks
 from symshare.groups import generated
-from symshare.moments import Moments, commutant, learned_network, network, of_samples
+from symshare.moments import (
+    Moments,
+    commutant,
+    learned_network,
+    network,
+    of_samples,
+    open_gates,
+)
 from symshare.moments.statistics import BLOCKS, commutation
 
 
@@ -286,6 +293,22 @@ def test_more_elements_than_slots_are_a_question_to_the_user():
     records = learn_stacks(model, x, within=groups.flips("H"), mass=1 - 1e-6)
     assert [record.elements for record in records] == [2, 2]
     assert invariance_error(model, x[:50], x[:50].flip(-2)) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("representation", "said"),
+    [
+        (Sinkhorn(2, 9), "no Gated representation"),
+        (Gated(groups.rotations(8)), "no permutations"),
+    ],
+)
+def test_gates_that_cannot_be_opened_are_refused(representation, said):
+    images = torch.rand(64, 1, 8, 8)
+    before = {name: value.clone() for name, value in representation.state_dict().items()}
+    with pytest.raises(ValueError, match=said):
+        open_gates(LiftConv2d(1, 4, 3, representation), images)
+    after = representation.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
 def test_labels_of_another_length_are_refused(tmp_path):

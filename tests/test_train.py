@@ -99,8 +99,22 @@ def test_stacks_may_be_chosen_within_some_elements(monkeypatch):
     assert found.paths["lifting.0"][-1].argmax(-1).tolist() == list(reversed(range(9)))
 
 
-def test_a_network_without_images_cannot_learn_its_stacks():
-    config = NetworkConfig(kind="sinkhorn", init="moments")
+def test_gates_open_for_what_the_images_keep(tmp_path):
+    model = NetworkConfig(kind="gated", group="D4", init="moments", width=8)
+    optim = OptimConfig(steps=2, evaluations=1, batch_size=16, representation_lr=1e-9)
+    fit(FitConfig(DataConfig("digits", "quarter"), model, optim), tmp_path / "run")
+    with (tmp_path / "run" / "metrics.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    for name, value in {"id": 1.0, "rot90": 0.9, "rot180": 0.9, "flipW": 0.1, "flipH": 0.1}.items():
+        assert float(row[name]) == pytest.approx(value, abs=1e-3)
+    (layer,) = json.loads((tmp_path / "run" / "learned.json").read_text())["layers"]
+    assert layer["slots"] == 8
+    assert layer["elements"] >= 4  # so few images do not tell all reflections from turns
+
+
+@pytest.mark.parametrize("kind", ["sinkhorn", "gated"])
+def test_a_network_without_images_cannot_learn_its_start(kind):
+    config = NetworkConfig(kind=kind, init="moments")
     with pytest.raises(ValueError, match="init moments needs images"):
         build_network(config, (1, 8, 8), 10)
 

@@ -11,7 +11,7 @@ Kind = Literal["cnn", "gcnn", "sinkhorn", "sinkhorn-near", "gated", "birkhoff", 
 READERS = {
     "group": ("gcnn", "gated", "birkhoff", "kronecker", "sinkhorn-near"),
     "elements": ("sinkhorn", "birkhoff"),
-    "init": ("sinkhorn", "birkhoff"),
+    "init": ("sinkhorn", "birkhoff", "gated"),
     "anchor": ("sinkhorn", "birkhoff"),
     "iterations": ("sinkhorn",),
     "within": ("sinkhorn",),
@@ -39,7 +39,9 @@ class NetworkConfig:
         norm: "layer", "instance", or "auto", that of the architecture.
         init: how learned stacks start, "sharp", "paper", "identity", or, of "sinkhorn", "moments":
             at the permutations that leave the law of what each layer sees unchanged. Then
-            `elements` is the most that there may be; the network gets as many as were found.
+            `elements` is the most that there may be; the network gets as many as were found. Of
+            "gated" "moments" opens the gates of the elements that do so and closes the others;
+            by default all start half open.
         iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
         anchor: hold the first element at the identity.
@@ -71,10 +73,12 @@ class NetworkConfig:
             raise ValueError(
                 f"network: {self.kind} cannot start at the identity, only {', '.join(free)}"
             )
-        if self.init == "moments" and self.kind != "sinkhorn":
+        if self.init == "moments" and self.kind not in ("sinkhorn", "gated"):
             raise ValueError(
-                f"network: only sinkhorn learns its start from moments, got {self.kind}"
+                f"network: only sinkhorn and gated start from moments, got {self.kind}"
             )
+        if self.init == "paper" and self.kind == "gated":
+            raise ValueError("network: the paper has no gates; use init sharp or moments")
         if self.within and self.init != "moments":
             raise ValueError(
                 f"network: within is of init moments, and means nothing for init {self.init}; "

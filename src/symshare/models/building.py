@@ -167,17 +167,17 @@ def representations_of(config: NetworkConfig, action: Action, shape: Shape) -> l
         action: the elements or dictionary.
         shape: of the network.
     """
+    if config.init == "moments":
+        raise ValueError(
+            "network: init moments needs images; build such a network with "
+            "symshare.moments.learned_network, or with init sharp and symshare.moments.open_gates"
+        )
     size, hidden = shape.kernel_size, shape.convolutions - 1
     if config.kind in _ONE_FOR_ALL:
         return [_ONE_FOR_ALL[config.kind](config, action, size)] * (1 + hidden)
     if config.kind == "sinkhorn-near":
         near = action.regular(size)
         return [Sinkhorn.near(action.lift(size)), *(Sinkhorn.near(near) for _ in range(hidden))]
-    if config.init == "moments":
-        raise ValueError(
-            "network: init moments needs images; symshare.moments.learned_network builds such a "
-            "network"
-        )
     options = {"anchor": config.anchor, "init": config.init, "iterations": config.iterations}
     return wscnn(shape, config.elements, partial(Sinkhorn, **options))
 

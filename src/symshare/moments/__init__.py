@@ -4,7 +4,7 @@ No list of groups and no training on labels is needed; see :func:`learn_stacks`.
 """
 
 from symshare.moments.alignment import Commutant, commutant
-from symshare.moments.network import LearnedLayer, learn_stacks, learned_network
+from symshare.moments.network import LearnedLayer, learn_stacks, learned_network, open_gates
 from symshare.moments.statistics import Moments, of_samples
 
 __all__ = [
@@ -15,4 +15,5 @@ __all__ = [
     "learn_stacks",
     "learned_network",
     "of_samples",
+    "open_gates",
 ]

@@ -15,11 +15,11 @@ from torch.nn.functional import one_hot
 
 from symshare.groups import GroupAction
 from symshare.layers.convolution import Convolution
-from symshare.moments.alignment import commutant, unwatched
+from symshare.moments.alignment import LEVEL, commutant, unwatched
 from symshare.moments.sight import Sight
-from symshare.moments.statistics import blocks_of
+from symshare.moments.statistics import Moments, blocks_of
 from symshare.propose.candidates import CAP
-from symshare.representations import Sinkhorn
+from symshare.representations import Gated, Sinkhorn
 from symshare.representations.starts import SHARP_MASS, near
 
 LIFTING_IMAGES = 12_000
@@ -31,6 +31,10 @@ GROUP_IMAGES = 1_600
 HARD = 1 - 1e-6
 """Mass of what was learned while the layers above learn. They tell a mixture of 0.999 from the
 permutation where features have a large mean, and the identity is not mixed."""
+
+OPEN = 0.9
+"""Where the measure of an element starts that moments do not refuse; of the others at 1 - OPEN.
+Training still moves it."""
 
 _AT_ONCE = 100
 """Images that go through the network at once."""
@@ -197,6 +201,77 @@ def learned_network(
     return network, search.network(network, mass, {name: first})
 
 
+def open_gates(
+    model: nn.Module,
+    images: Float[Tensor, "N I *space"],
+    labels: Int[Tensor, " N"] | None = None,
+    *,
+    seed: int = 0,
+) -> LearnedLayer:
+    """Start the learned measure of a network from what its lifting layer sees.
+
+    Each element of the dictionary is tested as :meth:`Moments.test` does, on the second moments of
+    the patches that the kernel is laid on. Gates of elements that are not refused start at `OPEN`,
+    those of the others at 1 - `OPEN`, from where training goes on: gates that all start half open
+    may close for good in its first steps.
+
+    Args:
+        model: with a `Gated` representation in its first convolution; its measure is changed in
+            place.
+        images: as for :func:`learn_stacks`.
+        labels: as there.
+        seed: of images and patches.
+
+    Returns:
+        The record of the lifting layer; its elements are those whose gates were opened, the
+        identity counted in.
+
+    Raises:
+        ValueError: for a model whose first convolution has no `Gated` representation of
+            permutations, and as :func:`learn_stacks`. The model is as it was.
+
+    >>> from symshare import Gated, LiftConv2d, groups
+    >>> _ = torch.manual_seed(0)
+    >>> images = torch.randn(800, 1, 8, 8).cumsum(2).cumsum(3)
+    >>> images[400:] = images[400:].flip(-1)
+    >>> gated = Gated(groups.flips("HW"))
+    >>> open_gates(LiftConv2d(1, 4, 3, gated), images).elements
+    2
+    >>> gated.measure  # of id, flipW, flipH, rot180
+    tensor([1.0000, 0.9000, 0.1000, 0.1000], grad_fn=<CatBackward0>)
+    """
+    _check(images, labels)
+    name, layer = next(iter(_in_order(model, images[:2])), ("", None))
+    if layer is None or not isinstance(layer.representation, Gated) or layer.transposed:
+        raise ValueError(
+            "open_gates: the first convolution has no Gated representation, so there are no gates "
+            "to open; use kind gated"
+        )
+    stack = layer.stack().detach()
+    sources = stack.argmax(-1)
+    if not torch.equal(stack, one_hot(sources, stack.shape[-1]).to(stack)):
+        raise ValueError(
+            "open_gates: the dictionary has elements that are no permutations of the kernel's "
+            "positions, and only these are tested; leave those elements out"
+        )
+    start = time.perf_counter()
+    search = _Search(images, labels, None, seed, unwatched)
+    ratios, p_values = search.moments(model, layer).test(sources)
+    kept = p_values >= LEVEL
+    assert layer.representation.gate is not None
+    with torch.no_grad():
+        layer.representation.gate.logits.copy_(torch.where(kept[1:], OPEN, 1 - OPEN).logit())
+    return LearnedLayer(
+        name=name,
+        slots=len(sources),
+        elements=int(kept.sum()),
+        ratios=tuple(ratios[kept].tolist()),
+        p_values=tuple(p_values[kept].tolist()),
+        nearest=max(p_values[~kept].tolist(), default=0.0),
+        seconds=time.perf_counter() - start,
+    )
+
+
 class _Search:
     """Looks for the elements of layers, in what they see of some images."""
 
@@ -218,12 +293,8 @@ class _Search:
     ) -> tuple[Int[Tensor, "H D"], LearnedLayer]:
         """The elements of one layer of a model, and the record of it."""
         start, slots = time.perf_counter(), layer.representation.group_size
-        sight = Sight(layer, int(self.labels.max()) + 1, self.generator)
-        shown = self.order[: LIFTING_IMAGES if layer.lifting else GROUP_IMAGES]
-        for block in blocks_of(shown):
-            sight.add(_input_of(model, layer, self.images[block]), self.labels[block])
-        watch = partial(self.watch, name)
-        found = commutant(sight.moments(), seed=self.seed, enough=enough, watch=watch)
+        moments, watch = self.moments(model, layer), partial(self.watch, name)
+        found = commutant(moments, seed=self.seed, enough=enough, watch=watch)
         inside = _inside(found.sources, self.within, layer)
         count = int(inside.sum())
         _check_slots(name, count, found.capped, slots)
@@ -237,6 +308,14 @@ class _Search:
             rounds=found.rounds,
             seconds=time.perf_counter() - start,
         )
+
+    def moments(self, model: nn.Module, layer: Convolution) -> Moments:
+        """Those of what a layer of a model sees."""
+        sight = Sight(layer, int(self.labels.max()) + 1, self.generator)
+        shown = self.order[: LIFTING_IMAGES if layer.lifting else GROUP_IMAGES]
+        for block in blocks_of(shown):
+            sight.add(_input_of(model, layer, self.images[block]), self.labels[block])
+        return sight.moments()
 
     def network(
         self,
@@ -278,7 +357,7 @@ class _Search:
         return tuple(records)
 
 
-def _check(images: Tensor, labels: Tensor | None, mass: float) -> None:
+def _check(images: Tensor, labels: Tensor | None, mass: float = SHARP_MASS) -> None:
     """Refuse what no moments can be made of."""
     if not 0 < mass < 1:
         raise ValueError(f"learn_stacks: mass must be above 0 and below 1, got {mass}")

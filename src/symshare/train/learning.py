@@ -19,7 +19,7 @@ from symshare.data import LabelledImages, Transform, freeze, sample
 from symshare.files import write_atomically
 from symshare.layers.convolution import Convolution
 from symshare.models import GroupNetwork
-from symshare.moments import LearnedLayer, learned_network
+from symshare.moments import LearnedLayer, learned_network, open_gates
 from symshare.moments.network import LIFTING_IMAGES
 from symshare.settings import NetworkConfig
 from symshare.train.loop import Standardise
@@ -63,7 +63,7 @@ def network_of(
     law: Transform,
     seed: int,
 ) -> tuple[Network, Learning | None]:
-    """Build a network; with `init: moments` learn its stacks from what training will show it.
+    """Build a network; with `init: moments` learn its start from what training will show it.
 
     Args:
         build: makes the network of a configuration.
@@ -82,6 +82,9 @@ def network_of(
     if config.init != "moments":
         return build(config), None
     seen = shown(data, law, seed)
+    if config.kind == "gated":
+        gated = build(replace(config, init="sharp"))
+        return gated, Learning((open_gates(gated, seen.images, seen.labels, seed=seed),), {})
     ways = _Ways()
     network, layers = learned_network(
         lambda elements: build(replace(config, elements=elements, init="sharp", within=())),
