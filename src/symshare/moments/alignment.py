@@ -19,6 +19,10 @@ LEVEL = 1e-3
 """A permutation is refused where the moments reject it at this level: a true one is so rarely, and
 what is false is kept only where the samples are too few to tell."""
 
+POWER = 5.0
+"""Least ratio of random permutations, on average, where that of true ones is 1: with samples that
+tell less a search among all permutations ends at some that look as true."""
+
 RANDOM_ENERGY = 1000.0
 """What moments are scaled to: the energy of a random permutation. With it one rate fits all."""
 
@@ -42,6 +46,9 @@ SOFT = 1e-3
 STARTS = 6
 """Matrices that are learned at once."""
 
+_RANDOM = 8
+"""Random permutations whose ratio is taken."""
+
 SKETCHES = 2
 """Random combinations of moments that a step reads, where there are more moments. Each step draws
 new ones; more of them cost time and find no more."""
@@ -63,6 +70,8 @@ class Commutant:
         ratios: of each, what :meth:`Moments.test` gives: 1 on average for a true one.
         p_values: of each, the same.
         nearest: the largest p value of what was met and refused; 0 where nothing was.
+        power: mean ratio of random permutations. Below `POWER` nothing is searched for: there are
+            too few samples.
         rounds: how often all starts were learned.
         capped: whether the search ended at `CAP` elements.
     """
@@ -71,6 +80,7 @@ class Commutant:
     ratios: Float[Tensor, " G"]
     p_values: Float[Tensor, " G"]
     nearest: float
+    power: float
     rounds: int
     capped: bool
 
@@ -99,7 +109,8 @@ def commutant(
         moments: of what a layer sees.
         seed: of the starts.
         enough: elements at which the search ends; those that came together all stay.
-        starts: matrices that are learned at once.
+        starts: matrices that are learned at once. More of them find what hides among many
+            positions: 24 find the 36 turns of two rings of 36 where 6 may find none.
         steps: of each round, at most.
         watch: is given the number of the step and the matrices at every step of every round; a
             round begins at step 0.
@@ -118,7 +129,8 @@ def commutant(
     generator = torch.Generator().manual_seed(seed)
     S = _scaled(moments.units, generator)
     known = torch.arange(moments.positions)[None]
-    nearest, rounds, weights = 0.0, 0, list(OVERLAPS)
+    power = _power(moments, seed)
+    nearest, rounds, weights = 0.0, 0, list(OVERLAPS) if power >= POWER else []
     while weights and len(known) < min(enough, CAP):
         rounds += 1
         R = _descend(S, known, weights[0], starts, steps, generator, watch)
@@ -131,7 +143,14 @@ def commutant(
             weights.pop(0)
         known = grown
     ratios, p_values = moments.test(known)
-    return Commutant(known, ratios, p_values, nearest, rounds, len(known) >= CAP)
+    return Commutant(known, ratios, p_values, nearest, power, rounds, len(known) >= CAP)
+
+
+def _power(moments: Moments, seed: int) -> float:
+    """Mean ratio of random permutations."""
+    generator = torch.Generator().manual_seed(seed)
+    random = torch.rand(_RANDOM, moments.positions, generator=generator).argsort(-1)
+    return moments.test(random)[0].mean().item()
 
 
 def _scaled(S: Float[Tensor, "K D D"], generator: torch.Generator) -> Float[Tensor, "K D D"]:

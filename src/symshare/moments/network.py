@@ -57,6 +57,8 @@ class LearnedLayer:
         ratios: of these elements, as :meth:`Moments.test` gives them: 1 on average for a true one.
         p_values: of these elements.
         nearest: the largest p value of what was refused, 0 where nothing was.
+        power: mean ratio of random permutations. Below `moments.alignment.POWER` the images were
+            too few, and only the identity was taken.
         rounds: how often all starts were learned.
         seconds: that it took, with collecting the moments.
         note: why the layer was left as it was; empty where it was learned.
@@ -68,6 +70,7 @@ class LearnedLayer:
     ratios: tuple[float, ...] = ()
     p_values: tuple[float, ...] = ()
     nearest: float = 0.0
+    power: float = 0.0
     rounds: int = 0
     seconds: float = 0.0
     note: str = ""
@@ -305,6 +308,7 @@ class _Search:
             ratios=tuple(found.ratios[inside].tolist()),
             p_values=tuple(found.p_values[inside].tolist()),
             nearest=found.nearest,
+            power=found.power,
             rounds=found.rounds,
             seconds=time.perf_counter() - start,
         )
