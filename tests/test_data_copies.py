@@ -165,13 +165,22 @@ def test_bytes_that_differ_by_one_grey_level_are_copies():
     "data",
     [
         of_two_classes(torch.ones(10, 1, 4, 4)),
+        of_two_classes(torch.arange(2.0)[None, :, None, None].expand(10, 2, 4, 4)),
         of_two_classes(drawn(1, 1, 4, 4)),
         of_two_classes(drawn(0, 1, 4, 4)),
         LabelledImages(torch.ones(3, 1, 4, 4), torch.arange(3), ("a", "b", "c")),
         LabelledImages(drawn(3, 1, 4, 4), torch.arange(3), ("a", "b", "c")),
         of_two_classes(drawn(2, 1, 1, 1)),
     ],
-    ids=["constant", "one image", "none", "constant classes of one", "classes of one", "pixels"],
+    ids=[
+        "constant",
+        "constant channels",
+        "one image",
+        "none",
+        "constant classes of one",
+        "classes of one",
+        "pixels",
+    ],
 )
 def test_where_no_typical_distance_is_known_every_image_is_alone(data):
     found = near_copies(data)

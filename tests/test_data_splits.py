@@ -94,6 +94,21 @@ def test_copies_of_an_image_stay_in_one_part(seed):
     assert sum(len(getattr(parts, name)) for name in PARTS) == 240
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_an_image_that_stands_in_for_many_is_known_when_judging(seed):
+    images = torch.rand(300, 1, 4, 4, generator=torch.Generator().manual_seed(seed))
+    images[seed::4] = images[seed]
+    pool = LabelledImages(images, torch.arange(300) % 3, ("a", "b", "c"))
+    parts = split(pool, seed=seed)
+    assert (parts.train.images == images[seed]).flatten(1).all(1).sum() == 75
+
+
+def test_images_that_are_all_copies_are_divided_as_ever():
+    images = torch.rand(20, 1, 4, 4, generator=torch.Generator().manual_seed(0)).repeat(9, 1, 1, 1)
+    parts = split(LabelledImages(images, torch.arange(180) % 2, ("a", "b")))
+    assert (len(parts.train), len(parts.validation), len(parts.test)) == (117, 27, 36)
+
+
 def test_copies_of_test_images_are_left_out_of_the_pool():
     parts = split(numbered(40, 40), test=numbered(10, 10))
     drawn = numbers(parts.train) + numbers(parts.validation)

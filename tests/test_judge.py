@@ -76,6 +76,7 @@ def evidence(
         few=torch.full((len(excess),), -1),
         moved_share=torch.full((len(excess),), moved),
         copies=0.0,
+        unasked=0.0,
         classes=classes,
         looks=1,
         chained=False,
@@ -871,6 +872,58 @@ def test_large_images_and_classes_that_do_not_vary_have_no_normal_laws():
     of_class = torch.rand(2, 1, 4, 4)[labels]
     for images in (torch.rand(40, 3, 20, 20), torch.ones(40, 1, 4, 4), of_class):
         assert NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))) is None
+
+
+@pytest.mark.parametrize("channel", [0, 1])
+@pytest.mark.parametrize("unit", [1e-5, 1e5])
+def test_normal_laws_do_not_depend_on_the_unit_of_a_channel(channel, unit):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 2, 3, 3, generator=generator)
+    x[:, 1, 0] += 0.9 * x[:, 1, 2]
+    labels, moves = torch.arange(200) % 2, torch.arange(9).roll(1)[None]
+    scaled = x.clone()
+    scaled[:, channel] *= unit
+    one, other = (
+        NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))).margins(images, labels, moves)
+        for images in (x, scaled)
+    )
+    torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_one_pixel_of_another_size_blinds_no_normal_law():
+    x = torch.randn(200, 1, 3, 3, generator=torch.Generator().manual_seed(0))
+    x[:, 0, 0, 0] *= 1e7
+    laws = NormalLaws.fit(LabelledImages(x, torch.arange(200) % 2, ("a", "b")))
+    assert laws.spread.flatten()[1:].max() < 3
+
+
+def test_a_large_cluster_that_was_not_asked_about_leaves_all_undecided():
+    """A third of the images are one picture, which the early looks may not see."""
+    kept = evidence([0.0] * 7)
+    assert decide(kept, D4).group == "D4"
+    left_out = dataclasses.replace(kept, unasked=0.3)
+    assert decide(left_out, D4).word == "undecided"
+    assert not is_settled(left_out, D4)
+
+
+def test_a_placeholder_in_the_place_of_many_images_is_noticed(bars):
+    """What is one picture over and over is one cluster, which is asked about in the end."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(400) % 2
+    images = torch.rand(400, 1, 6, 6, generator=generator) + labels[:, None, None, None]
+    images[torch.rand(400, generator=generator) < 0.3] = 5 * bars.images[0]
+    data = LabelledImages(images, labels, ("a", "b"))
+    action, seen = D4, []
+
+    def decided(found):
+        seen.append(found.unasked)
+        return is_settled(found, action)
+
+    moves = action.permutation((6, 6))[1:]
+    found = gather(data, transform("none"), moves, QUICK, 1, decided=decided)
+    assert not {j.status for j in decide(found, action).judgements} & {"symmetric", "approximate"}
+    assert max(seen) > 0.2
+    assert found.unasked == 0
 
 
 @pytest.mark.parametrize("n", [8, 10, 12])

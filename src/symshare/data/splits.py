@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Generator, Tensor
 
-from symshare.data.copies import joined
+from symshare.data.copies import contents, different, joined
 from symshare.data.images import LabelledImages
 
 TEST_SHARE = 0.20
@@ -21,6 +20,10 @@ TEST_SHARE = 0.20
 
 VALIDATION_SHARE = 0.1875
 """Share of the remaining images used for validation: 15 % of all where `TEST_SHARE` is cut off."""
+
+OFTEN = 0.02
+"""Share of all images from which the copies of one are no accident: were they all in the test part,
+nothing that is learned or judged would know of them."""
 
 PER_CLASS = 4
 """Fewest different images of a class before train and validation are cut (3 and 1)."""
@@ -72,7 +75,8 @@ def split(
     """Divide `pool` by class into train, validation and test (about 65, 15 and 20 %).
 
     Byte-identical images count as copies of one source image and fall in the same part, and so do
-    the images of one group.
+    the images of one group. An image that makes up more than `OFTEN` of them, such as a
+    placeholder, is in the train part, where that leaves enough others of its class.
 
     Args:
         pool: The images to divide.
@@ -98,7 +102,7 @@ def split(
         raise ValueError(f"{name}: expected limit of at least 1, got {limit}; leave it out for all")
     if test is not None:
         pool = pool.subset((~_known(pool, test)).nonzero().flatten())
-    source, first = _sources(pool)
+    source, first = different(pool)
     labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
     _check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
@@ -108,9 +112,12 @@ def split(
     def part(chosen: Int[Tensor, " n"]) -> LabelledImages:
         return pool.subset(torch.isin(source, chosen).nonzero().flatten())
 
-    rest = torch.arange(len(first))
+    often = source.bincount() > OFTEN * len(source)
+    if labels[~often].bincount(minlength=len(pool.classes)).min() < needed:
+        often = torch.zeros_like(often)
+    kept, rest = often.nonzero().flatten(), (~often).nonzero().flatten()
     if test is None:
-        cut = _draw(labels, round(TEST_SHARE * len(labels)), _generator(_TEST_SEED))
+        cut = _draw(labels[rest], round(TEST_SHARE * len(rest)), _generator(_TEST_SEED))
         test, rest = part(rest[cut]), rest[~cut]
     generator = _generator(seed)
     if limit is not None and limit < len(rest):
@@ -119,7 +126,7 @@ def split(
             labels[rest], pool.classes, PER_CLASS, f"{name} with limit {limit}", "raise the limit"
         )
     cut = _draw(labels[rest], round(VALIDATION_SHARE * len(rest)), generator)
-    return Splits(part(rest[~cut]), part(rest[cut]), test, name)
+    return Splits(part(torch.cat([kept, rest[~cut]])), part(rest[cut]), test, name)
 
 
 def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
@@ -162,7 +169,7 @@ def divide(
     if data.groups is not None:
         inside = _draw_groups(data, share, seed, "a division of the data", each_class)
     else:
-        source, first = _sources(data)
+        source, first = different(data)
         labels = data.labels.cpu()[first]
         inside = _draw(labels, int(share * len(labels)), _generator(seed))[source]
     return inside.nonzero().flatten(), (~inside).nonzero().flatten()
@@ -192,7 +199,7 @@ def _draw_groups(
     from sklearn.model_selection import StratifiedGroupKFold
 
     assert data.groups is not None
-    labels, groups = data.labels.cpu(), joined(_sources(data)[0], data.groups.cpu())
+    labels, groups = data.labels.cpu(), joined(different(data)[0], data.groups.cpu())
     folds = round(1 / share)
     pairs = torch.stack([labels, groups]).unique(dim=1)[0].bincount(minlength=len(data.classes))
     present = labels.bincount(minlength=len(data.classes)) > 0
@@ -236,30 +243,18 @@ def _draw_groups(
 
 def _known(pool: LabelledImages, test: LabelledImages) -> Tensor:
     """Mark the images of `pool` that are copies of those of `test`, or in a group with one."""
-    rows = set(_rows(test))
-    known = torch.tensor([row in rows for row in _rows(pool)], dtype=torch.bool)
+    rows = set(contents(test))
+    known = torch.tensor([row in rows for row in contents(pool)], dtype=torch.bool)
     if pool.groups is None:
         return known
     if test.groups is not None:
         known |= torch.isin(pool.groups.cpu(), test.groups.cpu())
-    groups = joined(_sources(pool)[0], pool.groups.cpu())
+    groups = joined(different(pool)[0], pool.groups.cpu())
     return torch.isin(groups, groups[known])
-
-
-def _rows(data: LabelledImages) -> Iterator[bytes]:
-    return (image.tobytes() for image in data.images.cpu().numpy())
 
 
 def _generator(seed: int) -> Generator:
     return torch.Generator().manual_seed(seed)
-
-
-def _sources(pool: LabelledImages) -> tuple[Int[Tensor, " N"], Int[Tensor, " M"]]:
-    """Number the different images: the number of each image, and the first image of each number."""
-    seen: dict[bytes, int] = {}
-    firsts = [seen.setdefault(row, i) for i, row in enumerate(_rows(pool))]
-    first, source = torch.tensor(firsts, dtype=torch.int64).unique(return_inverse=True)
-    return source, first
 
 
 def _draw(labels: Int[Tensor, " N"], count: int, generator: Generator) -> Tensor:

@@ -79,6 +79,8 @@ class Evidence:
         few: which of these belongs to each candidate; -1 where it moves half of the pixels or more.
         moved_share: share of the variance of the pixels that each candidate moves.
         copies: share of the images that have a near copy; they share a cluster unless `chained`.
+        unasked: share of all images that belong to the largest cluster of which none was asked
+            about yet.
         classes: number of classes.
         looks: looks at the evidence, of at most `LOOKS`.
         chained: whether near copies form chains, so that they were not put into clusters.
@@ -97,6 +99,7 @@ class Evidence:
     few: Int[Tensor, " M"]
     moved_share: Float[Tensor, " M"]
     copies: float
+    unasked: float
     classes: int
     looks: int
     chained: bool
@@ -126,7 +129,7 @@ class Evidence:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             text = file.metadata()
         expected = {"labels", "clusters", "log_probability", "change", "few"}
-        if not expected <= set(tensors) or "copies" not in text:
+        if not expected <= set(tensors) or not {"copies", "unasked"} <= set(text):
             raise ValueError(
                 f"{path} was written by another version of symshare, whose test was another; "
                 "delete it and repeat the same command, which judges the data anew"
@@ -134,6 +137,7 @@ class Evidence:
         return cls(
             **tensors,
             copies=float(text["copies"]),
+            unasked=float(text["unasked"]),
             classes=int(text["classes"]),
             looks=int(text["looks"]),
             chained=text["chained"] == "True",
@@ -486,6 +490,8 @@ def _assemble(
             total[part["images"]] += part[name]
         return total[shown] / asked[shown].reshape(-1, *[1] * (total.ndim - 1))
 
+    clusters = _clusters(data)
+    sizes = clusters[~torch.isin(clusters, clusters[shown])].bincount()
     M, K = len(moved_share), RANDOM_PERMUTATIONS
     loss, change = mean("loss").T.contiguous(), mean("change").T.contiguous()
     # Of the last round, whose witnesses learned from more: a mean of predictions is none.
@@ -494,7 +500,7 @@ def _assemble(
         prediction[part["images"]] = part["prediction"][:, 1 : M + 1]
     return Evidence(
         labels=data.labels[shown],
-        clusters=_clusters(data)[shown],
+        clusters=clusters[shown],
         log_probability=mean("log_probability"),
         chance_loss=mean("chance_loss"),
         moved_loss=loss[1 : M + 1],
@@ -506,6 +512,7 @@ def _assemble(
         few=few,
         moved_share=moved_share,
         copies=copies.share,
+        unasked=sizes.max().item() / len(data) if len(sizes) else 0.0,
         classes=len(data.classes),
         looks=_LOOK_AFTER.index(len(parts)) + 1,
         chained=copies.chained,

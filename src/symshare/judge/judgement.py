@@ -226,7 +226,9 @@ def judge_candidates(
     counts = E.labels.bincount(minlength=E.classes)
     level, trials = LEVEL / 2 / max(len(pairs), 1), _trials(E)
     seen = [e.interval(LEVEL)[0] > NOTICED_HALF for e in estimates(E.few_change, E.clusters)]
-    noticed = [size < 0 or seen[size] for size in E.few.tolist()]
+    # Of a large cluster that nobody was asked about, a claim would know nothing.
+    asked = E.unasked <= CHANGE
+    claimed = [asked and (size < 0 or seen[size]) for size in E.few.tolist()]
     judgements = []
     for i, name in enumerate(names):
         k = pairs.index(first[i])
@@ -237,7 +239,7 @@ def judge_candidates(
         judgements.append(
             Judgement(
                 name=name,
-                status=_status(loss, law, k, share, noticed[i]) if power.passed else "undecided",
+                status=_status(loss, law, k, share, claimed[i]) if power.passed else "undecided",
                 excess_loss=loss.estimates[k].mean,
                 interval=loss.estimates[k].interval(level),
                 p_symmetric=loss.p_same[k],
@@ -261,14 +263,15 @@ def judge_candidates(
     return tuple(judgements)
 
 
-def _status(loss: _Answer, law: _Answer, k: int, share: float, noticed: bool) -> Status:
+def _status(loss: _Answer, law: _Answer, k: int, share: float, claimed: bool) -> Status:
     """The status of a pair of candidates, of which a share of the images was shown by class.
 
-    Where a random move of as few pixels was not noticed, nothing is claimed.
+    It may be called a symmetry where a random move of as few pixels was noticed, and no large
+    cluster was left out: where it may be `claimed`.
     """
     labels_keep = (loss.same[k] or loss.near[k]) and not loss.lost[k]
     images_keep = (law.same[k] or law.near[k]) and not law.lost[k]
-    if labels_keep and images_keep and share >= SHOWN and noticed:
+    if labels_keep and images_keep and share >= SHOWN and claimed:
         return "symmetric" if loss.same[k] and law.same[k] else "approximate"
     if labels_keep and not images_keep and law.broken[k]:
         return "tolerated"

@@ -56,7 +56,7 @@ class NormalLaws:
         low, high = apart.quantile(quarters, dim=0)
         # Where most images agree in a pixel its quartiles do, and say nothing of the others.
         spread = ((high - low) / _QUARTILES).maximum(apart.square().mean(0).sqrt() / CLIP)
-        spread = spread.maximum(1e-3 * x.var(0).mean().sqrt())
+        spread = spread.maximum(1e-3 * _usual(spread, data.images.shape[1]))
         z = _features(apart / spread)
         mean = own.T @ z / own.sum(0).clamp_min(1)[:, None]
         precision = _shrunk_covariance(z - mean[labels]).inverse()
@@ -89,6 +89,15 @@ class NormalLaws:
         still = self.distance(images, labels)
         # An image that g made has the density of what it was made from.
         return still - back, forth - still
+
+
+def _usual(spread: Float[Tensor, " P"], channels: int) -> Float[Tensor, " P"]:
+    """The usual spread of a pixel that varies, channel by channel: they may differ in unit."""
+    usual = []
+    for own in spread.unflatten(0, (channels, -1)):
+        varying = own[own > 0]
+        usual.append((varying.median() if len(varying) else own.new_ones(())).expand_as(own))
+    return torch.cat(usual)
 
 
 def _features(z: Float[Tensor, "N P"]) -> Float[Tensor, "N F"]:
