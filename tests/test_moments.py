@@ -20,6 +20,7 @@ from symshare.moments import (
     of_samples,
     open_gates,
 )
+from symshare.moments.alignment import POWER
 from symshare.moments.statistics import BLOCKS, commutation
 
 
@@ -80,6 +81,29 @@ def test_nothing_is_found_where_nothing_commutes(seed):
     found = commutant(of_samples(mixed(20_000, [list(range(8))], seed)), seed=seed, steps=100)
     assert len(found.sources) == 1
     assert found.nearest < 1e-3
+
+
+def rings(size, count=1):
+    """The turns of so many rings of one size, all at once."""
+    places = torch.arange(size * count).view(count, size)
+    return torch.stack([places.roll(-step, 1).flatten() for step in range(size)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_too_few_samples_show_no_symmetry_rather_than_a_false_one(seed):
+    """Among all permutations of 16 positions some look true where random ones hardly look false."""
+    found = commutant(of_samples(mixed(2000, rings(16), seed)), seed=seed)
+    assert found.power < POWER
+    assert len(found.sources) == 1
+
+
+@pytest.mark.slow
+def test_the_turns_of_two_large_rings_are_found():
+    hidden = scrambled(rings(36, 2))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(30_000, 72, generator=generator) @ torch.randn(72, 72, generator=generator)
+    x = x.gather(1, hidden[torch.randint(36, (30_000,), generator=generator)])
+    assert rows(commutant(of_samples(x), starts=24).sources) == rows(hidden)
 
 
 def test_p_values_of_a_symmetry_are_uniform():
