@@ -143,6 +143,8 @@ def test_large_images_are_accepted_and_fill_values_are_not():
         (np.zeros((2, 3, 3)), [0.0, 1.0], None, "integers .* got torch.float64"),
         (np.zeros((2, 3, 3)), [0.0, np.nan], None, "integers .* got torch.float64"),
         (np.zeros((2, 3, 3)), [True, False], None, "integers .* got torch.bool"),
+        (np.zeros((2, 3, 3)), np.array(1), None, r"expected integers \[N\], got torch.int64 \[\]"),
+        (np.zeros((2, 3, 3)), [0, 1], "", "at least 2 classes, got 0; name each of them"),
         (np.zeros((2, 3, 3)), [0, -1], "ab", r"labels: expected 0..1, got -1 for image 1"),
         (np.zeros((2, 3, 3)), [0, 2], "ab", r"labels: expected 0..1, got 2 for image 1; number"),
         (np.zeros((2, 3, 3)), [0, 10**9], None, "labels: 1000000000 is out of range for 2 images"),
@@ -155,7 +157,7 @@ def test_large_images_are_accepted_and_fill_values_are_not():
     ids=["2 axes", "5 axes", "int64", "path text", "path", "data set", "no images", "no labels",
          "text labels", "mixed labels", "no pixel", "unequal size", "text", "nan",
          "inf", "unequal number", "label axes", "float labels", "missing label",
-         "bool labels", "negative label",
+         "bool labels", "one number", "no names", "negative label",
          "label too large", "stray label", "labels from 1", "one class", "one class named",
          "empty", "complex"],
 )  # fmt: skip

@@ -103,6 +103,18 @@ def test_an_image_that_stands_in_for_many_is_known_when_judging(seed):
     assert (parts.train.images == images[seed]).flatten(1).all(1).sum() == 75
 
 
+def test_images_that_are_all_the_same_are_refused_by_that():
+    images, labels = torch.full((20, 1, 4, 4), 0.5), torch.arange(20) % 2
+    with pytest.raises(ValueError, match="data: all 20 images are the same; look at how"):
+        split(LabelledImages(images, labels, ("a", "b")))
+
+
+def test_a_gap_in_the_labels_is_named():
+    images = torch.rand(40, 1, 4, 4)
+    with pytest.raises(ValueError, match="got 0 of class 'b'; .*2, ... without a gap"):
+        split(LabelledImages(images, torch.arange(40) % 2 * 2, ("a", "b", "c")))
+
+
 def test_images_that_are_all_copies_are_divided_as_ever():
     images = torch.rand(20, 1, 4, 4, generator=torch.Generator().manual_seed(0)).repeat(9, 1, 1, 1)
     parts = split(LabelledImages(images, torch.arange(180) % 2, ("a", "b")))

@@ -380,6 +380,15 @@ def test_groups_go_from_the_call_to_the_verdict(turned, tmp_path):
     assert "groups=groups" in found.record.commands[0]
 
 
+def test_groups_that_cannot_be_divided_are_refused_before_anything_is_written(turned, tmp_path):
+    """One group has nearly all images: there is nothing to divide on its other side."""
+    images, labels = turned
+    uneven = np.maximum(np.arange(960) // 4 - 230, 0)
+    with pytest.raises(ValueError, match=r"a division of the data: .* groups"):
+        symshare.discover(images, labels, groups=uneven, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_evidence_of_before_is_refused_by_name(turned, whole, tmp_path):
     from safetensors.torch import save_file
 

@@ -897,6 +897,14 @@ def test_one_pixel_of_another_size_blinds_no_normal_law():
     assert laws.spread.flatten()[1:].max() < 3
 
 
+def test_too_few_independent_images_are_named_as_the_reason():
+    few = evidence([0.0] * 7, clusters=torch.arange(400) // 100)
+    scattered = few.chance_loss + torch.tensor([-4.0, 4.0, 0.0, 0.0])[few.clusters]
+    (reason,) = decide(dataclasses.replace(few, chance_loss=scattered), D4).power.reasons
+    assert "it takes 2.000 of 2.100 nats off the loss, at least -" in reason
+    assert "as far as 4 independent images tell" in reason
+
+
 def test_a_large_cluster_that_was_not_asked_about_leaves_all_undecided():
     """A third of the images are one picture, which the early looks may not see."""
     kept = evidence([0.0] * 7)

@@ -64,15 +64,16 @@ class LabelledImages:
                 f"labels: expected as many as images, got {images} images and {len(labels)} "
                 "labels; give one label per image"
             )
+        if classes < 2:
+            raise ValueError(
+                f"classes: expected at least 2 classes, got {classes}; name each of them, and add "
+                "images of another class where there is but one"
+            )
         bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
         if len(bad):
             raise ValueError(
                 f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
                 f"{int(bad[0])}; number the classes 0, 1, 2, ..., and name each of them"
-            )
-        if classes < 2:
-            raise ValueError(
-                f"classes: expected at least 2 classes, got {classes}; add images of another class"
             )
         if (groups := self.groups) is not None and list(groups.shape) != [images]:
             raise ValueError(
@@ -268,7 +269,7 @@ def _text(name: object) -> str:
 
 
 def _number(labels: Tensor) -> tuple[str, ...]:
-    if not _is_integer(labels):
+    if not _is_integer(labels) or labels.ndim != 1:
         return ()  # such labels are refused, whatever the classes
     low, high = (int(label) for label in labels.aminmax()) if labels.numel() else (0, 0)
     # Without the upper bound one stray label such as 10**9 would make as many classes.

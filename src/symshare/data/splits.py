@@ -103,6 +103,11 @@ def split(
     if test is not None:
         pool = pool.subset((~_known(pool, test)).nonzero().flatten())
     source, first = different(pool)
+    if len(pool) > 1 and len(first) == 1:
+        raise ValueError(
+            f"{name}: all {len(pool)} images are the same; look at how they were read, and whether "
+            "their values fit into 32 bits"
+        )
     labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
     _check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
@@ -215,7 +220,8 @@ def _draw_groups(
     if folds < 2:
         raise ValueError(
             f"{name}: expected at least 2 groups, and 2 images of some class, got {count} and "
-            f"{largest}; use finer groups, or add some"
+            f"{largest} in what is left to divide; use finer groups, or leave out images of the "
+            "largest"
         )
     if count > _MANY_GROUPS:
         first = torch.from_numpy(np.unique(groups.numpy(), return_index=True)[1])
@@ -276,6 +282,8 @@ def _check_counts(
     labels: Int[Tensor, " N"], classes: tuple[str, ...], needed: int, name: str, remedy: str
 ) -> None:
     least, smallest = map(int, labels.bincount(minlength=len(classes)).min(0))
+    if not least:
+        remedy += ", and number the classes 0, 1, 2, ... without a gap"
     if least < needed:
         raise ValueError(
             f"{name}: the split needs at least {needed} different images of every class, got "

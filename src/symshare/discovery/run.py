@@ -23,7 +23,7 @@ from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claimed, open_tensors
 from symshare.groups import GroupAction
-from symshare.judge import decide
+from symshare.judge import decide, divisions
 from symshare.models import MNIST
 from symshare.propose import permutations_on
 from symshare.records import VerdictRecord, Word
@@ -148,13 +148,14 @@ def _discover(
             "discover: images of one pixel have no transformations to judge; hand over larger ones"
         )
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
+    pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
+    divisions(pool, config.seed)  # refuses groups that leave a class on one side
     fingerprint = _fingerprint(splits, extra)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
         sizes = len(splits.train), len(splits.validation), len(splits.test)
         shape, classes = tuple(splits.train.images.shape[1:]), len(splits.train.classes)
         observer.started(config, sizes, shape, classes, folder)
-        pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
         candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
         observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
         action = candidates.action()

@@ -199,6 +199,53 @@ def gather(
     raise AssertionError("the last look ends")
 
 
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Positions of the images of one witness.
+
+    Attributes:
+        asked: those that it is asked about, one part after the other.
+        slice_: those on which it is stopped and calibrated.
+        learned: those that it learns from.
+    """
+
+    asked: list[Tensor]
+    slice_: Int[Tensor, " s"]
+    learned: Int[Tensor, " l"]
+
+    @property
+    def held_out(self) -> Int[Tensor, " n"]:
+        """All that it is asked about, in order."""
+        return torch.cat(self.asked).sort()[0]
+
+
+def divisions(data: LabelledImages, seed: int) -> list[Division]:
+    """The images of all witnesses of both rounds.
+
+    Raises:
+        ValueError: where a class lies in too few groups to be on both sides, or a side has but one.
+    """
+    asked = []
+    for folds in FOLDS:
+        rest = torch.arange(len(data))
+        for left in range(folds, 1, -1):
+            part, others = divide(data.subset(rest), 1 / left, seed + left - 2)
+            asked.append(rest[part])
+            rest = rest[others]
+        asked.append(rest)
+    made = []
+    for number, held_out in enumerate(asked):
+        parts = [held_out]
+        if not number:
+            divided = divide(data.subset(held_out), 1 / FIRST, seed, each_class=False)
+            parts = [held_out[part] for part in divided]
+        known = (~torch.isin(torch.arange(len(data)), held_out)).nonzero().flatten()
+        inside = data.subset(known)
+        slice_, rest = divide(inside, CALIBRATION, 2 * seed + number, each_class=False)
+        made.append(Division(parts, known[slice_], known[rest]))
+    return made
+
+
 Part = dict[str, Tensor]
 
 
@@ -230,18 +277,12 @@ class _Questions:
     def looks(self) -> Iterator[list[Part]]:
         """What was said so far, at every look."""
         parts: list[Part] = []
-        for folds in FOLDS:
-            rest, held_out = torch.arange(len(self.data)), []
-            for left in range(folds, 1, -1):
-                part, others = divide(self.data.subset(rest), 1 / left, self.seed + left - 2)
-                held_out.append(rest[part])
-                rest = rest[others]
-            for asked in (*held_out, rest):
-                fold = _Fold(self, max(len(parts) - 1, 0), asked)
-                for some in fold.order:
-                    parts.append(self.kept(len(parts), fold, some))
-                    if len(parts) in _LOOK_AFTER:
-                        yield parts
+        for number, division in enumerate(divisions(self.data, self.seed)):
+            fold = _Fold(self, number, division)
+            for some in division.asked:
+                parts.append(self.kept(len(parts), fold, some))
+                if len(parts) in _LOOK_AFTER:
+                    yield parts
 
     def kept(self, number: int, fold: "_Fold", some: Tensor) -> Part:
         """What is said about some images, where possible from its file."""
@@ -262,31 +303,19 @@ class _Fold:
     Attributes:
         questions: of all witnesses.
         number: of this one.
-        held_out: positions of the images that it does not learn from.
+        division: its images.
     """
 
     questions: _Questions
     number: int
-    held_out: Tensor
-
-    @property
-    def order(self) -> list[Tensor]:
-        """Positions of the held-out images, as they are asked about one after the other."""
-        if self.number:
-            return [self.held_out]
-        asked = self.questions.data.subset(self.held_out)
-        parts = divide(asked, 1 / FIRST, self.questions.seed, each_class=False)
-        return [self.held_out[part] for part in parts]
+    division: Division
 
     @cached_property
     def witness(self) -> "tuple[_Oracle, _Calibration, Tensor]":
         """The trained witness, its calibration, and the class frequencies that it learned from."""
         Q, seed = self.questions, 2 * self.questions.seed + self.number
         torch.manual_seed(seed)
-        inside = torch.isin(torch.arange(len(Q.data)), self.held_out)
-        known = Q.data.subset((~inside).nonzero().flatten())
-        slices = divide(known, CALIBRATION, seed, each_class=False)
-        slice_, rest = (known.subset(part) for part in slices)
+        slice_, rest = (Q.data.subset(p) for p in (self.division.slice_, self.division.learned))
         _, channels, height, width = Q.data.images.shape
         classes = len(Q.data.classes)
         witness = Witness(channels, classes, len(Q.moves), (height, width))
@@ -313,12 +342,14 @@ class _Fold:
     def shown(self) -> LabelledImages:
         """The held-out images, transformed once."""
         Q = self.questions
-        return freeze(Q.data.subset(self.held_out), Q.transform, 2 * Q.seed + self.number)
+        asked = Q.data.subset(self.division.held_out)
+        return freeze(asked, Q.transform, 2 * Q.seed + self.number)
 
     def answers(self, some: Tensor) -> Part:
         """What the witness says about some of the held-out images."""
         oracle, calibration, frequency = self.witness
-        asked = self.shown.subset(torch.isin(self.held_out, some).nonzero().flatten())
+        inside = torch.isin(self.division.held_out, some)
+        asked = self.shown.subset(inside.nonzero().flatten())
         part = _question(oracle, asked, calibration)
         return part | {"images": some, "chance_loss": -_floored(frequency)[asked.labels]}
 
