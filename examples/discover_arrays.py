@@ -31,11 +31,11 @@ discovery = symshare.discover(
     images, labels, classes=("flag", "boot"), budget="quick", out="runs/flags-and-boots"
 )
 print(f"verdict {discovery.verdict}, group {discovery.group}, found {', '.join(discovery.found)}")
-for element in discovery.record["elements"]:
-    low, high = element["interval"]
-    cost = f"{element['excess_loss']:6.3f} [{low:6.3f}, {high:6.3f}]"
-    print(f"  {element['name']:13} costs {cost}  {element['status']}")
-for name, scores in discovery.record["accuracy"].items():
-    if scores is not None:  # a verdict without a group compares fewer networks
-        print(f"  {name:9} accuracy {scores['mean']:.1%} with {scores['parameters']} parameters")
+for element in discovery.record.elements:
+    low, high = element.interval
+    cost = f"{element.excess_loss:6.3f} [{low:6.3f}, {high:6.3f}]"
+    print(f"  {element.name:13} costs {cost}  {element.status}")
+for name, seeds in discovery.record.accuracy.items():
+    if seeds is not None:  # a verdict without a group compares fewer networks
+        print(f"  {name:9} accuracy {seeds.mean:.1%} with {seeds.parameters} parameters")
 print(f"report  {discovery.report}")

@@ -83,6 +83,18 @@ def test_nothing_is_found_where_nothing_commutes(seed):
     assert found.nearest < 1e-3
 
 
+def test_elements_that_were_named_are_kept_among_countless_others():
+    """Noise that a bright spot interrupts anywhere: its patches commute with all permutations."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(1500, 1, 8, 8, generator=generator)
+    images += (torch.rand(1500, 1, 8, 8, generator=generator) < 0.05) * 3
+    layer = LiftConv2d(1, 4, 3, Sinkhorn(4, 9))
+    (record,) = learn_stacks(layer, images, within=groups.rotations(4))
+    assert (record.elements, record.rounds) == (4, 0)
+    turns = groups.rotations(4).permutation((3, 3))
+    assert rows(layer.stack().argmax(-1)) == rows(turns)
+
+
 def rings(size, count=1):
     """The turns of so many rings of one size, all at once."""
     places = torch.arange(size * count).view(count, size)

@@ -146,6 +146,36 @@ def commutant(
     return Commutant(known, ratios, p_values, nearest, power, rounds, len(known) >= CAP)
 
 
+def commutant_among(
+    moments: Moments, candidates: Int[Tensor, "C D"], *, seed: int = 0
+) -> Commutant:
+    """The same among some permutations, which are tested one by one: nothing is searched for.
+
+    So few are tested that little power is no reason to take none.
+
+    Args:
+        moments: of what a layer sees.
+        candidates: as sources; the identity is known. Products of those that are kept belong to
+            the result as well.
+        seed: of the random permutations whose ratio is the power.
+
+    >>> from symshare import groups
+    >>> from symshare.moments import of_samples
+    >>> x = torch.randn(4000, 9) * torch.arange(1.0, 4.0).repeat(3)
+    >>> x = x.view(-1, 3, 3)
+    >>> x[:2000] = x[:2000].flip(-1)
+    >>> found = commutant_among(of_samples(x.flatten(1)), groups.flips("W").permutation((3, 3)))
+    >>> found.sources[1].tolist()
+    [2, 1, 0, 5, 4, 3, 8, 7, 6]
+    """
+    known = torch.arange(moments.positions)[None]
+    p = moments.test(candidates)[1]
+    order = p.argsort(descending=True, stable=True)
+    known = _grown(known, candidates[order[p[order] >= LEVEL]], moments)
+    nearest, power = max(p[p < LEVEL].tolist(), default=0.0), _power(moments, seed)
+    return Commutant(known, *moments.test(known), nearest, power, 0, len(known) >= CAP)
+
+
 def _power(moments: Moments, seed: int) -> float:
     """Mean ratio of random permutations."""
     generator = torch.Generator().manual_seed(seed)

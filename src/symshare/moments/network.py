@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from symshare.groups import GroupAction
 from symshare.layers.convolution import Convolution
-from symshare.moments.alignment import LEVEL, commutant, unwatched
+from symshare.moments.alignment import LEVEL, commutant, commutant_among, unwatched
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import Moments, blocks_of
 from symshare.propose.candidates import CAP
@@ -299,6 +299,12 @@ class _Search:
         moments, watch = self.moments(model, layer), partial(self.watch, name)
         found = commutant(moments, seed=self.seed, enough=enough, watch=watch)
         inside = _inside(found.sources, self.within, layer)
+        if self.within is not None and layer.lifting and inside.sum() < len(self.within):
+            # Among many more elements the search may end before it meets those that were named.
+            allowed = self.within.permutation(layer.geometry.kernel_size)
+            named = commutant_among(moments, allowed, seed=self.seed)
+            if (others := _inside(named.sources, self.within, layer)).sum() > inside.sum():
+                found, inside = named, others
         count = int(inside.sum())
         _check_slots(name, count, found.capped, slots)
         return found.sources[inside], LearnedLayer(
@@ -363,6 +369,11 @@ class _Search:
 
 def _check(images: Tensor, labels: Tensor | None, mass: float = SHARP_MASS) -> None:
     """Refuse what no moments can be made of."""
+    if not isinstance(images, Tensor):
+        raise TypeError(
+            f"learn_stacks: expected images as a tensor [N, I, *space], got "
+            f"{type(images).__name__}; use torch.as_tensor(images), with the axis of channels"
+        )
     if not 0 < mass < 1:
         raise ValueError(f"learn_stacks: mass must be above 0 and below 1, got {mass}")
     if labels is not None and len(labels) != len(images):
@@ -472,7 +483,8 @@ def _check_slots(name: str, elements: int, capped: bool, slots: int) -> None:
     """Refuse to choose among more elements than slots, or than were searched for."""
     if elements > slots or (capped and elements >= CAP):
         raise ValueError(
-            f"learn_stacks: what {name} sees has {elements}{' or more' * capped} elements, and its "
+            f"learn_stacks: what {name or 'the layer'} sees has {elements}"
+            f"{' or more' * capped} elements, and its "
             f"stack has {slots} slots; which of them to use is a question about the data: ask "
             "symshare.discover, and pass within=, such as groups.rotations(4), or give the layers "
             "more elements"
