@@ -2,6 +2,7 @@
 
 from symshare.judge import Verdict
 from symshare.propose import Candidates
+from symshare.propose.candidates import CAP
 
 
 def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
@@ -107,8 +108,9 @@ def caveats(
     notes += _coarse_shifts(candidates, periodic)
     if candidates.capped:
         notes.append(
-            "A cap ended the search for candidates, so the data may have more symmetries than "
-            "were judged."
+            f"The search for candidates ended at its number of steps, or at {CAP} candidates, so "
+            "the data may have more symmetries than were judged; those that you hand over "
+            "(candidates= in Python) are judged as well."
         )
     if verdict.word in ("group", "approximate"):
         notes.append(

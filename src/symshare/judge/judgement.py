@@ -61,7 +61,7 @@ def measure_power(evidence: Evidence) -> Power:
             f"the network does not beat chance clearly: it takes {gain.mean:.3f} of "
             f"{chance.mean:.3f} nats off the loss, at least {gain.interval(LEVEL)[0]:.3f} as far "
             f"as {equal_clusters(clusters.unique(return_counts=True)[1]):.0f} independent images "
-            f"tell, and {GAIN:.0%} are needed"
+            f"tell, and {GAIN:.0%} are needed; more of them, or clearer labels, would decide"
         )
     elif not (
         scrambled > DELTA_APPROXIMATE * gain.mean
