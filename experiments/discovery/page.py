@@ -62,8 +62,8 @@ def _comparison(rows: list[Row]) -> list[str]:
         "",
     ]
     table = []
-    for method, of_method in by_method.items():
-        chosen = [of_method[run] for run in sorted(shared)]
+    for method in sorted(by_method, key=lambda name: (name != "symshare", name)):
+        chosen = [by_method[method][run] for run in sorted(shared)]
         cases = [row for row in chosen if not row["null"]]
         null = [row for row in chosen if row["null"]]
         table.append(
