@@ -316,7 +316,7 @@ def test_candidates_of_another_kind_are_refused(turned, unchecked, candidates):
 
 def test_different_calls_have_different_folders(turned, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("symshare.discovery.run.judge_pool", lambda *seen: 1 / 0)
+    monkeypatch.setattr("symshare.discovery.run.propose_candidates", lambda *seen: 1 / 0)
     for options in ({}, {"periodic": ("W",)}, {"seed": 1}, {"candidates": groups.rotations(2)}):
         with pytest.raises(ZeroDivisionError):
             symshare.discover(*turned, **options)

@@ -64,16 +64,16 @@ class LabelledImages:
                 f"labels: expected as many as images, got {images} images and {len(labels)} "
                 "labels; give one label per image"
             )
+        bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
+        if classes and len(bad):
+            raise ValueError(
+                f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
+                f"{int(bad[0])}; number the classes 0, 1, 2, ..., and name each of them"
+            )
         if classes < 2:
             raise ValueError(
                 f"classes: expected at least 2 classes, got {classes}; name each of them, and add "
                 "images of another class where there is but one"
-            )
-        bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
-        if len(bad):
-            raise ValueError(
-                f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
-                f"{int(bad[0])}; number the classes 0, 1, 2, ..., and name each of them"
             )
         if (groups := self.groups) is not None and list(groups.shape) != [images]:
             raise ValueError(
