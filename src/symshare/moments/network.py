@@ -58,7 +58,7 @@ class LearnedLayer:
         p_values: of these elements.
         nearest: the largest p value of what was refused, 0 where nothing was.
         power: mean ratio of random permutations. Below `moments.alignment.POWER` the images were
-            too few, and only the identity was taken.
+            too few to search, and elements are those of `within` at most.
         rounds: how often all starts were learned.
         seconds: that it took, with collecting the moments.
         note: why the layer was left as it was; empty where it was learned.
