@@ -44,7 +44,8 @@ class Copies:
 
     Attributes:
         cluster: number of the cluster of each image; an image without a copy is alone.
-        share: of the images that have a copy, or a near one.
+        share: of the images that have a copy or a near one; where chained, of the different images
+            that have a near one.
         chained: whether near copies join into clusters that are too large to be copies of one
             image; then only exact copies are joined.
     """

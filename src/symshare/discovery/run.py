@@ -149,7 +149,8 @@ def _discover(
         )
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
-    divisions(pool, config.seed)  # refuses groups that leave a class on one side
+    if pool.groups is not None:
+        list(divisions(pool, config.seed))  # refuses groups that leave a class on one side
     fingerprint = _fingerprint(splits, extra)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):

@@ -205,12 +205,12 @@ class Division:
 
     Attributes:
         asked: those that it is asked about, one part after the other.
-        slice_: those on which it is stopped and calibrated.
+        calibration: those on which it is stopped and calibrated.
         learned: those that it learns from.
     """
 
     asked: list[Tensor]
-    slice_: Int[Tensor, " s"]
+    calibration: Int[Tensor, " c"]
     learned: Int[Tensor, " l"]
 
     @property
@@ -219,31 +219,28 @@ class Division:
         return torch.cat(self.asked).sort()[0]
 
 
-def divisions(data: LabelledImages, seed: int) -> list[Division]:
-    """The images of all witnesses of both rounds.
+def divisions(data: LabelledImages, seed: int) -> Iterator[Division]:
+    """The images of all witnesses, one after another; those of a round are drawn together.
 
     Raises:
         ValueError: where a class lies in too few groups to be on both sides, or a side has but one.
     """
-    asked = []
+    number = 0
     for folds in FOLDS:
-        rest = torch.arange(len(data))
+        held_out, rest = [], torch.arange(len(data))
         for left in range(folds, 1, -1):
             part, others = divide(data.subset(rest), 1 / left, seed + left - 2)
-            asked.append(rest[part])
+            held_out.append(rest[part])
             rest = rest[others]
-        asked.append(rest)
-    made = []
-    for number, held_out in enumerate(asked):
-        parts = [held_out]
-        if not number:
-            divided = divide(data.subset(held_out), 1 / FIRST, seed, each_class=False)
-            parts = [held_out[part] for part in divided]
-        known = (~torch.isin(torch.arange(len(data)), held_out)).nonzero().flatten()
-        inside = data.subset(known)
-        slice_, rest = divide(inside, CALIBRATION, 2 * seed + number, each_class=False)
-        made.append(Division(parts, known[slice_], known[rest]))
-    return made
+        for asked in (*held_out, rest):
+            parts = [asked]
+            if not number:
+                some = divide(data.subset(asked), 1 / FIRST, seed, each_class=False)
+                parts = [asked[part] for part in some]
+            known = (~torch.isin(torch.arange(len(data)), asked)).nonzero().flatten()
+            inside = divide(data.subset(known), CALIBRATION, 2 * seed + number, each_class=False)
+            yield Division(parts, *(known[part] for part in inside))
+            number += 1
 
 
 Part = dict[str, Tensor]
@@ -315,7 +312,8 @@ class _Fold:
         """The trained witness, its calibration, and the class frequencies that it learned from."""
         Q, seed = self.questions, 2 * self.questions.seed + self.number
         torch.manual_seed(seed)
-        slice_, rest = (Q.data.subset(p) for p in (self.division.slice_, self.division.learned))
+        slice_ = Q.data.subset(self.division.calibration)
+        rest = Q.data.subset(self.division.learned)
         _, channels, height, width = Q.data.images.shape
         classes = len(Q.data.classes)
         witness = Witness(channels, classes, len(Q.moves), (height, width))

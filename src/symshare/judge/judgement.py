@@ -268,8 +268,8 @@ def judge_candidates(
 def _status(loss: _Answer, law: _Answer, k: int, share: float, claimed: bool) -> Status:
     """The status of a pair of candidates, of which a share of the images was shown by class.
 
-    It may be called a symmetry where a random move of as few pixels was noticed, and no large
-    cluster was left out: where it may be `claimed`.
+    `claimed` says whether it may be called a symmetry: a random move of as few pixels was noticed,
+    and no large cluster was left out.
     """
     labels_keep = (loss.same[k] or loss.near[k]) and not loss.lost[k]
     images_keep = (law.same[k] or law.near[k]) and not law.lost[k]
