@@ -347,6 +347,12 @@ def test_gates_that_cannot_be_opened_are_refused(representation, said):
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
 
+def test_images_that_are_no_tensor_are_refused(unchecked):
+    layer = LiftConv2d(1, 4, 3, Sinkhorn(2, 9))
+    with pytest.raises(TypeError, match="a tensor .* got ndarray; use torch.as_tensor"):
+        learn_stacks(layer, np.zeros((64, 1, 8, 8)))
+
+
 def test_labels_of_another_length_are_refused(tmp_path):
     script = (
         "import torch\n"

@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from symshare.groups import GroupAction
 from symshare.layers.convolution import Convolution
-from symshare.moments.alignment import LEVEL, commutant, commutant_among, unwatched
+from symshare.moments.alignment import Commutant, commutant, commutant_among, unwatched
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import Moments, blocks_of
 from symshare.propose.candidates import CAP
@@ -214,9 +214,9 @@ def open_gates(
     """Start the learned measure of a network from what its lifting layer sees.
 
     Each element of the dictionary is tested as :meth:`Moments.test` does, on the second moments of
-    the patches that the kernel is laid on. Gates of elements that are not refused start at `OPEN`,
-    those of the others at 1 - `OPEN`, from where training goes on: gates that all start half open
-    may close for good in its first steps.
+    the patches that the kernel is laid on. Gates of elements that are not refused, nor any product
+    that comes with them, start at `OPEN`, those of the others at 1 - `OPEN`, from where training
+    goes on: gates that all start half open may close for good in its first steps.
 
     Args:
         model: with a `Gated` representation in its first convolution; its measure is changed in
@@ -259,20 +259,14 @@ def open_gates(
         )
     start = time.perf_counter()
     search = _Search(images, labels, None, seed, unwatched)
-    ratios, p_values = search.moments(model, layer).test(sources)
-    kept = p_values >= LEVEL
+    found = commutant_among(search.moments(model, layer), sources, seed=seed)
+    named, group = sources.tolist(), found.sources.tolist()
+    is_open = torch.tensor([source in group for source in named])
     assert layer.representation.gate is not None
     with torch.no_grad():
-        layer.representation.gate.logits.copy_(torch.where(kept[1:], OPEN, 1 - OPEN).logit())
-    return LearnedLayer(
-        name=name,
-        slots=len(sources),
-        elements=int(kept.sum()),
-        ratios=tuple(ratios[kept].tolist()),
-        p_values=tuple(p_values[kept].tolist()),
-        nearest=max(p_values[~kept].tolist(), default=0.0),
-        seconds=time.perf_counter() - start,
-    )
+        layer.representation.gate.logits.copy_(torch.where(is_open[1:], OPEN, 1 - OPEN).logit())
+    inside = torch.tensor([source in named for source in group])
+    return _record(name, layer, found, inside, start)
 
 
 class _Search:
@@ -297,27 +291,15 @@ class _Search:
         """The elements of one layer of a model, and the record of it."""
         start, slots = time.perf_counter(), layer.representation.group_size
         moments, watch = self.moments(model, layer), partial(self.watch, name)
-        found = commutant(moments, seed=self.seed, enough=enough, watch=watch)
-        inside = _inside(found.sources, self.within, layer)
-        if self.within is not None and layer.lifting and inside.sum() < len(self.within):
+        results = [commutant(moments, seed=self.seed, enough=enough, watch=watch)]
+        if self.within is not None and layer.lifting:
             # Among many more elements the search may end before it meets those that were named.
-            allowed = self.within.permutation(layer.geometry.kernel_size)
-            named = commutant_among(moments, allowed, seed=self.seed)
-            if (others := _inside(named.sources, self.within, layer)).sum() > inside.sum():
-                found, inside = named, others
-        count = int(inside.sum())
-        _check_slots(name, count, found.capped, slots)
-        return found.sources[inside], LearnedLayer(
-            name=name,
-            slots=slots,
-            elements=count,
-            ratios=tuple(found.ratios[inside].tolist()),
-            p_values=tuple(found.p_values[inside].tolist()),
-            nearest=found.nearest,
-            power=found.power,
-            rounds=found.rounds,
-            seconds=time.perf_counter() - start,
-        )
+            named = self.within.permutation(layer.geometry.kernel_size)
+            results.append(commutant_among(moments, named, seed=self.seed))
+        chosen = [(found, _inside(found.sources, self.within, layer)) for found in results]
+        found, inside = max(chosen, key=lambda one: int(one[1].sum()))
+        _check_slots(name, int(inside.sum()), found.capped, slots)
+        return found.sources[inside], _record(name, layer, found, inside, start)
 
     def moments(self, model: nn.Module, layer: Convolution) -> Moments:
         """Those of what a layer of a model sees."""
@@ -365,6 +347,23 @@ class _Search:
                     stack.projection.potentials.copy_(potentials)
             raise
         return tuple(records)
+
+
+def _record(
+    name: str, layer: Convolution, found: Commutant, inside: Tensor, start: float
+) -> LearnedLayer:
+    """The record of a layer whose elements are some of those that were found, since `start`."""
+    return LearnedLayer(
+        name=name,
+        slots=layer.representation.group_size,
+        elements=int(inside.sum()),
+        ratios=tuple(found.ratios[inside].tolist()),
+        p_values=tuple(found.p_values[inside].tolist()),
+        nearest=found.nearest,
+        power=found.power,
+        rounds=found.rounds,
+        seconds=time.perf_counter() - start,
+    )
 
 
 def _check(images: Tensor, labels: Tensor | None, mass: float = SHARP_MASS) -> None:
