@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy import stats
 from torch import nn
+from torch.nn.functional import one_hot
 
 import symshare
 from fresh_python import fresh_python
@@ -14,20 +15,23 @@ from symshare import Fixed, Gated, GroupPool, Kronecker, LiftConv2d, Sinkhorn, g
 from symshare.groups import generated
 from symshare.moments import (
     Moments,
+    alignment,
     commutant,
     learned_network,
     network,
     of_samples,
     open_gates,
+    readings,
 )
 from symshare.moments.alignment import POWER
+from symshare.moments.readings import Readings
 from symshare.moments.statistics import BLOCKS, commutation
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Half as many steps, which are enough for small kernels."""
-    monkeypatch.setattr(network, "commutant", partial(commutant, steps=200))
+    monkeypatch.setattr(network, "commutant", partial(commutant, steps=100))
 
 
 def mixed(count, actions, seed=0):
@@ -69,7 +73,7 @@ def rows(permutations):
 @pytest.mark.parametrize("name", HIDDEN)
 def test_the_group_is_found_whatever_the_order_of_positions(name):
     hidden = scrambled(HIDDEN[name], seed=len(name))
-    found = commutant(of_samples(mixed(40_000, hidden)), steps=200)
+    found = commutant(of_samples(mixed(40_000, hidden)), steps=100)
     assert rows(found.sources) == rows(hidden)
     assert found.sources[0].tolist() == list(range(hidden.shape[1]))
     assert (found.ratios[0], found.p_values[0], found.capped) == (0, 1, False)
@@ -109,13 +113,92 @@ def test_too_few_samples_show_no_symmetry_rather_than_a_false_one(seed):
     assert len(found.sources) == 1
 
 
-@pytest.mark.slow
-def test_the_turns_of_two_large_rings_are_found():
-    hidden = scrambled(rings(36, 2))
+def regular(table, orbits):
+    """A group as it acts on so many copies of itself, from the table of its products."""
+    return torch.cat([table + len(table) * orbit for orbit in range(orbits)], 1)
+
+
+REGULAR = {
+    "36 turns of two rings": (rings(36, 2), 30_000),
+    "rotations of a cube, 4 orbits": (regular(groups.cube().table, 4), 40_000),
+    "dihedral group of 48, 4 orbits": (regular(groups.ring_dihedral(24).table, 4), 100_000),
+    "48 turns of four rings": (rings(48, 4), 100_000),
+}
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_hidden_groups_of_many_elements_on_many_positions_are_found(name):
+    actions, count = REGULAR[name]
+    hidden = scrambled(actions)
+    G, D = hidden.shape
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(30_000, 72, generator=generator) @ torch.randn(72, 72, generator=generator)
-    x = x.gather(1, hidden[torch.randint(36, (30_000,), generator=generator)])
-    assert rows(commutant(of_samples(x), starts=24).sources) == rows(hidden)
+    x = torch.randn(count, D, generator=generator) @ torch.randn(D, D, generator=generator)
+    x = x.gather(1, hidden[torch.randint(G, (count,), generator=generator)])
+    assert rows(commutant(of_samples(x)).sources) == rows(hidden)
+
+
+def reached(known):
+    """Pairs (p, q) such that one of the elements moves q to p."""
+    return {pair for row in known.tolist() for pair in enumerate(row)}
+
+
+def test_every_element_that_is_missing_is_asked_for_and_nothing_twice():
+    known = HIDDEN["turns"]
+    questions = alignment._Questions(torch.rand(2, 9, 9))
+    asked = []
+    while wanted := questions.next(known, 4):
+        assert len({p for ((p, _),) in wanted}) == len(wanted) <= 4
+        asked += [pair for (pair,) in wanted]
+    assert not reached(known) & set(asked)
+    assert len({frozenset(pair) for pair in asked}) == len(asked)
+    either = {pair for p, q in asked for pair in ((p, q), (q, p))}
+    assert either | reached(known) == {(p, q) for p in range(9) for q in range(9)}
+
+
+def test_then_elements_are_asked_for_that_fix_what_the_known_ones_move():
+    known = HIDDEN["turns"]
+    questions = alignment._Questions(torch.rand(2, 9, 9))
+    assert questions.deeper(known)
+    (corner,) = questions.fixed
+    asked = []
+    while wanted := questions.next(known, 4):
+        assert all(fixed == (corner, corner) for fixed, _ in wanted)
+        asked += [pair for _, pair in wanted]
+    within = {frozenset(pair) for pair in reached(known) if len({corner, *pair}) == 3}
+    assert {frozenset(pair) for pair in asked} == within
+    assert not questions.deeper(known)  # no turn fixes a corner
+
+
+def test_what_was_asked_for_is_held_all_the_way():
+    asked = []
+
+    def watch(step, R):
+        if step == 0:
+            asked.append([divmod(int(r.argmax()), 9) for r in R])
+        assert all(r[pair] > 0.999 for r, pair in zip(R, asked[-1], strict=True))
+
+    commutant(of_samples(mixed(4000, HIDDEN["turns"])), steps=60, watch=watch)
+    assert asked
+
+
+@pytest.mark.parametrize("directions", [4, 128])
+def test_readings_take_off_what_noise_adds(directions, monkeypatch):
+    """Else a mixture, over which noise averages out, costs less than each true element."""
+    monkeypatch.setattr(readings, "DIRECTIONS", directions)
+    monkeypatch.setattr(torch.Tensor, "relu", lambda x: x)
+    turns = regular(groups.rotations(4).table, 3)
+    moments = of_samples(mixed(1000, turns), torch.arange(1000) % 3)
+    read = Readings(moments, torch.Generator().manual_seed(0))
+    random = torch.rand(4, 12, generator=read.generator).argsort(-1)
+    R = one_hot(torch.cat([turns[1:], random]), 12).float()
+    steps = torch.stack([read.energies(R) for _ in range(600)])
+    error = steps.std(0) / 600**0.5
+    plain = commutation(R, read.mean)
+    noise = plain - steps.mean(0)
+    assert (noise > 5 * error).all()
+    of_blocks = (moments.blocks - moments.blocks.mean(0)) * read.units[:, None, None]
+    expected = torch.stack([commutation(R, block) for block in of_blocks]).sum(0) / (16 * 15)
+    assert ((noise - expected).abs() < 5 * error).all()
 
 
 def test_p_values_of_a_symmetry_are_uniform():

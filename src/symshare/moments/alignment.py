@@ -1,4 +1,8 @@
-"""From second moments to the permutations that commute with them."""
+"""From second moments to the permutations that commute with them.
+
+The relaxation to doubly stochastic matrices is that of graph matching; that it recovers the
+automorphisms of S when the symmetry is broken is studied by Dym (arXiv:1705.07765).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +11,11 @@ from itertools import islice
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from symshare.analysis import nearest_permutation
 from symshare.groups import generated
-from symshare.moments.statistics import Moments, commutation
+from symshare.moments.readings import Readings
+from symshare.moments.statistics import Moments
 from symshare.propose.candidates import CAP
 from symshare.representations.projection import Projection
 
@@ -23,35 +27,31 @@ POWER = 5.0
 """Least ratio of random permutations, on average, where that of true ones is 1: with samples that
 tell less a search among all permutations ends at some that look as true."""
 
-RANDOM_ENERGY = 1000.0
-"""What moments are scaled to: the energy of a random permutation. With it one rate fits all."""
-
-RATE, STEPS = 0.1, 400
+RATE, STEPS = 0.1, 200
 """Of Adam, falling along a cosine."""
 
 SHARP = 0.9
 """A round ends where every row of every matrix has so much of its mass on one entry: what it would
 be rounded to no longer changes."""
 
-OVERLAPS = (3.0, 12.0)
-"""Weight of the overlap of elements, in units of the root of an energy. Where a round finds nothing
-new, the next one pushes harder: what samples are few for has an energy of its own."""
+PATIENCE = 2
+"""Rounds without anything new after which the search ends."""
 
 ENTROPY = 0.3
 """Weight of the entropy for each position at the end; it rises over the second half."""
 
-SOFT = 1e-3
-"""Added to an energy before its root is taken, whose slope is infinite at zero."""
+SOFT = 1.0
+"""Added to an energy before its root is taken, whose slope is infinite at zero: what is left of an
+energy without its noise is zero or less in many steps."""
+
+HELD = 10.0
+"""Logit of the entry that is asked for; those beside it have its negative."""
 
 STARTS = 6
 """Matrices that are learned at once."""
 
 _RANDOM = 8
 """Random permutations whose ratio is taken."""
-
-SKETCHES = 2
-"""Random combinations of moments that a step reads, where there are more moments. Each step draws
-new ones; more of them cost time and find no more."""
 
 
 Watch = Callable[[int, Float[Tensor, "S D D"]], None]
@@ -96,11 +96,13 @@ def commutant(
 ) -> Commutant:
     """Find the permutations that commute with moments, without any list of groups.
 
-    Doubly stochastic matrices from near-uniform starts minimise the roots of their energies and
-    their overlap with one another and with what is known; the entropy pulls them to permutations,
-    which linear assignment rounds and polishes. What the moments do not reject is kept, with all
-    its products. It ends where two rounds, the second with a larger weight on the overlap, find
-    nothing new, or where there is enough.
+    Each start asks for an element that is missing: one that moves position q to p, as no known one
+    does. With that entry held at one the energy is still convex in all others, and neither the
+    identity nor the uniform matrix is a solution. From near-uniform logits a doubly stochastic
+    matrix minimises the root of its energy; the entropy pulls it to a permutation, to which linear
+    assignment rounds it. What the moments do not reject is kept, with all its products. The pairs
+    that look most alike are asked about first, and each once. Where two rounds find nothing new, it
+    is asked which elements fix a position that the known ones move, then two; then the search ends.
 
     Second moments are even and know the law of the samples only, not of what they are labelled
     with: what is found here is a candidate.
@@ -109,8 +111,7 @@ def commutant(
         moments: of what a layer sees.
         seed: of the starts.
         enough: elements at which the search ends; those that came together all stay.
-        starts: matrices that are learned at once. More of them find what hides among many
-            positions: 24 find the 36 turns of two rings of 36 where 6 may find none.
+        starts: matrices that are learned at once.
         steps: of each round, at most.
         watch: is given the number of the step and the matrices at every step of every round; a
             round begins at step 0.
@@ -120,27 +121,32 @@ def commutant(
     >>> shuffle = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     >>> turns = shuffle.argsort()[groups.rotations(4).permutation((3, 3))[:, shuffle]]
     >>> _ = torch.manual_seed(1)
-    >>> x = torch.randn(20_000, 9) @ torch.rand(9, 9)
+    >>> x = torch.randn(20_000, 9) @ torch.randn(9, 9)
     >>> x = x.gather(1, turns[torch.randint(4, (20_000,))])
-    >>> found = commutant(of_samples(x), steps=200)
+    >>> found = commutant(of_samples(x), steps=100)
     >>> sorted(found.sources.tolist()) == sorted(turns.tolist())
     True
     """
     generator = torch.Generator().manual_seed(seed)
-    S = _scaled(moments.units, generator)
-    known = torch.arange(moments.positions)[None]
-    power = _power(moments, seed)
-    nearest, rounds, weights = 0.0, 0, list(OVERLAPS) if power >= POWER else []
-    while weights and len(known) < min(enough, CAP):
+    readings, power = Readings(moments, generator), _power(moments, seed)
+    known, questions = torch.arange(moments.positions)[None], _Questions(readings.mean)
+    nearest, rounds, idle = 0.0, 0, 0
+    while power >= POWER and len(known) < min(enough, CAP):
+        # Of elements that fix positions there are few, and one round asks for most of them.
+        patience = 1 if questions.fixed else PATIENCE
+        wanted = questions.next(known, starts) if idle < patience else []
+        if not wanted:
+            if not questions.deeper(known):
+                break
+            idle = 0
+            continue
         rounds += 1
-        R = _descend(S, known, weights[0], starts, steps, generator, watch)
-        fresh = torch.stack([_polished(sources, S) for sources in nearest_permutation(R)])
+        fresh = nearest_permutation(_descend(readings, wanted, steps, generator, watch))
         p = moments.test(fresh)[1]
         nearest = max([nearest, *p[p < LEVEL].tolist()])
         order = p.argsort(descending=True, stable=True)
         grown = _grown(known, fresh[order[p[order] >= LEVEL]], moments)
-        if len(grown) == len(known):
-            weights.pop(0)
+        idle = idle + 1 if len(grown) == len(known) else 0
         known = grown
     ratios, p_values = moments.test(known)
     return Commutant(known, ratios, p_values, nearest, power, rounds, len(known) >= CAP)
@@ -183,41 +189,100 @@ def _power(moments: Moments, seed: int) -> float:
     return moments.test(random)[0].mean().item()
 
 
-def _scaled(S: Float[Tensor, "K D D"], generator: torch.Generator) -> Float[Tensor, "K D D"]:
-    """Moments with which a random permutation has the energy `RANDOM_ENERGY`."""
-    D = S.shape[-1]
-    random = torch.rand(8, D, generator=generator).argsort(-1)
-    apart = [S[:, source][:, :, source] - S for source in random]
-    energy = torch.stack(apart).square().sum() / (8 * 2 * len(S) * D**2)
-    return S * (RANDOM_ENERGY / energy.clamp_min(1e-30)).sqrt()
+def _unlike(S: Float[Tensor, "K D D"]) -> Float[Tensor, "D D"]:
+    """How far two positions are from having the same moments, beside how far others are.
+
+    Where a permutation commutes with S and moves q to p, the variances of p and q agree, and so do
+    their covariances with all positions, in another order. What is left, without its order, is
+    taken in units of its median over all q: positions that look like all others come last.
+    """
+    variances = S.diagonal(dim1=1, dim2=2)
+    ordered = S.sort(-1).values
+    apart = torch.stack([torch.cdist(rows, rows).square() for rows in ordered]).sum(0)
+    apart = apart + (variances[:, :, None] - variances[:, None]).square().sum(0)
+    return apart / apart.median(-1, keepdim=True).values.clamp_min(1e-30)
+
+
+class _Questions:
+    """Which missing elements to ask for: those that move q to p, as no known element does.
+
+    Known elements may do so for all pairs that a missing one moves, as turns of a square do for its
+    corners. Up to a known element the missing one then fixes any position. So the next questions
+    are about elements that fix one, then two, as in the chain of stabilisers of Schreier and Sims,
+    until no known element but the identity fixes them all.
+    """
+
+    def __init__(self, S: Float[Tensor, "K D D"]):
+        self.unlike = _unlike(S)
+        self.fixed: list[int] = []
+        self._asked = torch.zeros_like(self.unlike, dtype=torch.bool)
+
+    def next(self, known: Int[Tensor, "G D"], count: int) -> list[list[tuple[int, int]]]:
+        """Up to `count` questions, each all pairs (p, q) of one element; the most alike first.
+
+        The last pair is what is asked for, and p differs between them. Neither it nor its inverse
+        is asked for again while the same positions are fixed.
+        """
+        left = self.unlike.masked_fill(self._asked, torch.inf)
+        left[torch.arange(len(left)), self._fixing(known)] = torch.inf
+        if self.fixed:
+            # All other pairs have been asked about before.
+            reached = torch.zeros_like(self._asked)
+            reached[torch.arange(len(left)), known] = True
+            reached[self.fixed] = reached[:, self.fixed] = False
+            left[~reached] = torch.inf
+        questions = []
+        while len(questions) < count and left.isfinite().any():
+            p, q = divmod(int(left.argmin()), len(left))
+            left[p] = left[q, p] = torch.inf
+            self._asked[p, q] = self._asked[q, p] = True
+            questions.append([*((b, b) for b in self.fixed), (p, q)])
+        return questions
+
+    def deeper(self, known: Int[Tensor, "G D"]) -> bool:
+        """Fix one more position, that of the longest orbit; False where nothing known moves any."""
+        fixing = self._fixing(known)
+        orbits = fixing.sort(0).values.diff(dim=0).ne(0).sum(0)
+        if not orbits.any():
+            return False
+        self.fixed.append(int(orbits.argmax()))
+        self._asked[:] = False
+        return True
+
+    def _fixing(self, known: Int[Tensor, "G D"]) -> Int[Tensor, "H D"]:
+        """Known elements that fix what is fixed."""
+        return known[(known[:, self.fixed] == torch.tensor(self.fixed)).all(1)]
 
 
 def _descend(
-    S: Float[Tensor, "K D D"],
-    known: Int[Tensor, "G D"],
-    weight: float,
-    starts: int,
+    readings: Readings,
+    wanted: list[list[tuple[int, int]]],
     steps: int,
     generator: torch.Generator,
     watch: Watch,
 ) -> Float[Tensor, "S D D"]:
-    """Learn matrices that commute with moments, and overlap little with what is known."""
-    D = S.shape[-1]
-    projection = Projection(torch.rand(starts, D, D, generator=generator)).train()
+    """Learn matrices that commute with moments; for its pairs (p, q) each moves q to p."""
+    D = readings.mean.shape[-1]
+    held = torch.zeros(len(wanted), D, D, dtype=torch.bool)
+    logits = torch.rand(len(wanted), D, D, generator=generator)
+    for start, pairs in enumerate(wanted):
+        for p, q in pairs:
+            held[start, p] = held[start, :, q] = True
+            logits[start, p] = logits[start, :, q] = -HELD
+            logits[start, p, q] = HELD
+    projection = Projection(logits).train()
+    projection.logits.register_hook(lambda gradient: gradient.masked_fill(held, 0))
     optimizer = torch.optim.Adam([projection.logits], RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    places = one_hot(known, D).to(S).sum(0)
     for step in range(steps):
         projected = projection.projected()
         R = projected.R
         watch(step, R.detach())
         if bool((R.detach().amax(-1) > SHARP).all()):
             return R.detach()
-        together = R.sum(0)
-        overlap = ((together * together).sum() - R.square().sum()) / 2 + (together * places).sum()
         ramp = ENTROPY * max(0.0, 2 * step / steps - 1)
-        loss = (commutation(R, _sketch(S, generator)) + SOFT).sqrt().sum()
-        loss = loss + (weight * overlap + ramp * projected.entropy.sum()) / D
+        loss = (readings.energies(R) + SOFT).sqrt().sum()
+        loss = loss + ramp * projected.entropy.sum() / D
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -226,33 +291,6 @@ def _descend(
         R = projection()
     watch(steps, R)
     return R
-
-
-def _sketch(S: Float[Tensor, "K D D"], generator: torch.Generator) -> Float[Tensor, "k D D"]:
-    """All moments where they are few, else random combinations, with the same energy on average."""
-    K = len(S)
-    if K <= SKETCHES:
-        return S
-    signs = torch.randint(2, (SKETCHES, K), generator=generator).to(S) * 2 - 1
-    return torch.einsum("sk,kpq->spq", signs / K**0.5, S)
-
-
-def _polished(sources: Int[Tensor, " D"], S: Float[Tensor, "K D D"]) -> Int[Tensor, " D"]:
-    """Improve a permutation P as long as linear assignment on sum_k S_k P S_k' lowers its energy.
-
-    That is the step of Frank and Wolfe from a permutation: a common automorphism stays.
-    """
-    energy = _of_permutation(sources, S)
-    while True:
-        better = nearest_permutation(torch.einsum("kap,krp->ar", S, S[:, :, sources]))
-        now = _of_permutation(better, S)
-        if now >= energy:
-            return sources
-        sources, energy = better, now
-
-
-def _of_permutation(sources: Int[Tensor, " D"], S: Float[Tensor, "K D D"]) -> float:
-    return (S[:, sources][:, :, sources] - S).square().sum().item()
 
 
 def _grown(

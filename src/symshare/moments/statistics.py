@@ -12,6 +12,9 @@ BLOCKS = 16
 """Blocks of samples, whose scatter tells the noise of a moment. An energy is a mean over D^2
 entries, so that few blocks are enough."""
 
+_AT_ONCE = 2**24
+"""Entries of moments that are moved at once."""
+
 FEWEST = 2 * BLOCKS
 """Samples, or images, of which moments can be made."""
 
@@ -45,7 +48,7 @@ class Moments:
         return self.blocks.shape[-1]
 
     @cached_property
-    def _noise(self) -> Float[Tensor, " K"]:
+    def noise(self) -> Float[Tensor, " K"]:
         """Standard error of the mean over blocks, of an entry of each moment."""
         variance = self.blocks.var(0).mean((1, 2)) / len(self.blocks)
         # A moment that never varies, such as that of a constant channel, says nothing.
@@ -54,7 +57,7 @@ class Moments:
     @cached_property
     def units(self) -> Float[Tensor, "K D D"]:
         """Means over all blocks, in units of their noise; zero where a moment has none."""
-        return self.blocks.mean(0) / self._noise[:, None, None]
+        return self.blocks.mean(0) / self.noise[:, None, None]
 
     def energy(self, R: Float[Tensor, "G D D"]) -> Float[Tensor, " G"]:
         """How far each matrix is from commuting, in units of the noise; differentiable.
@@ -83,29 +86,28 @@ class Moments:
             That ratio, and the p value of the hypothesis that they commute; 0 and 1 where the
             permutation moves nothing.
         """
-        B = len(self.blocks)
+        B, _, D, _ = self.blocks.shape
+        scaled = self.blocks / self.noise[:, None, None]
         ratios, p_values = [], []
         for source in sources:
-            moved = self._scaled[:, :, source][:, :, :, source] - self._scaled
-            centred = (moved - moved.mean(0)).flatten(1)
-            gram = centred @ centred.T
+            gram, square = torch.zeros(B, B), torch.zeros(())
+            for part in scaled.split(max(1, _AT_ONCE // (B * D**2)), 1):
+                moved = (part[:, :, source][:, :, :, source] - part).flatten(1)
+                mean = moved.mean(0)
+                gram += (moved - mean) @ (moved - mean).T
+                square += mean.square().sum()
             trace = gram.trace() / (B - 1)
             if not trace > 0:
                 ratios.append(0.0)
                 p_values.append(1.0)
                 continue
-            ratio = B * moved.mean(0).square().sum() / trace
+            ratio = B * square / trace
             # Of products of different blocks: the square of one block's length is no tr Sigma^2.
             apart = gram - torch.diag(gram.diagonal())
-            square = apart.square().sum() / (B * (B - 1))
-            nu = max(float(trace**2 / square), 1.0)
+            nu = max(float(trace**2 / apart.square().sum() * B * (B - 1)), 1.0)
             ratios.append(float(ratio))
             p_values.append(float(fdtrc(nu, nu * (B - 1), float(ratio))))
         return torch.tensor(ratios), torch.tensor(p_values)
-
-    @cached_property
-    def _scaled(self) -> Float[Tensor, "B K D D"]:
-        return self.blocks / self._noise[:, None, None]
 
 
 def commutation(R: Float[Tensor, "G D D"], S: Float[Tensor, "K D D"]) -> Float[Tensor, " G"]:

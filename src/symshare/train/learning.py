@@ -27,7 +27,7 @@ from symshare.train.loop import Standardise
 Network = TypeVar("Network", bound=GroupNetwork)
 Config = TypeVar("Config", bound=NetworkConfig)
 
-STEPS_KEPT = (0, 25, 50, 100, 150, 200, 300)
+STEPS_KEPT = (0, 25, 50, 75, 100, 125, 150)
 """Steps of the search at which matrices are kept to be shown, beside the last."""
 
 _KEPT_ELEMENTS = 3
