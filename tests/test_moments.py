@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot
 import symshare
 from fresh_python import fresh_python
 from symshare import Fixed, Gated, GroupPool, Kronecker, LiftConv2d, Sinkhorn, groups, learn_stacks
-from symshare.groups import generated
+from symshare.groups import CAP, generated
 from symshare.moments import (
     Moments,
     alignment,
@@ -85,6 +85,17 @@ def test_nothing_is_found_where_nothing_commutes(seed):
     found = commutant(of_samples(mixed(20_000, [list(range(8))], seed)), seed=seed, steps=100)
     assert len(found.sources) == 1
     assert found.nearest < 1e-3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_countless_elements_as_many_are_kept_as_the_cap_allows(seed):
+    """Independent pixels of one law, 25 and 5 of another: 5! 25! permutations commute."""
+    x = torch.randn(4000, 30, generator=torch.Generator().manual_seed(seed))
+    x[:, :5] *= 3
+    found = commutant(of_samples(x), seed=seed, steps=20)
+    assert found.capped
+    assert len(found.sources) == CAP
+    assert (found.sources[:, :5] < 5).all()
 
 
 def test_elements_that_were_named_are_kept_among_countless_others():

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from symshare import groups
+from symshare.groups import CAP
 from symshare.propose import Candidates, Moments, automorphisms, estimate, propose, residual
-from symshare.propose.candidates import CAP
 from symshare.propose.proposing import _grow, _recognise
 
 D4 = ("id", "rot90", "rot180", "rot270", "flipW", "transpose", "flipH", "antitranspose")
@@ -200,6 +200,22 @@ class TestStatistics:
         assert element.source == "statistics"
         index = np.arange(144).reshape(12, 12)
         assert element.permutation == tuple(np.roll(index, 2, 1).ravel().tolist())
+
+    def test_what_backtracking_cannot_find_is_learned(self) -> None:
+        """36 turns of two rings among 72 scrambled pixels and eight dark ones."""
+        generator = torch.Generator().manual_seed(0)
+        order = torch.randperm(80, generator=generator)
+        rings = torch.arange(72).view(2, 36)
+        turns = torch.stack([rings.roll(-step, 1).flatten() for step in range(36)])
+        turns = torch.cat([turns, torch.arange(72, 80).expand(36, 8)], 1)
+        turns = order.argsort()[turns[:, order]]
+        x = torch.randn(8000, 12, generator=generator) @ torch.randn(12, 80, generator=generator)
+        x[:, (order >= 72).nonzero()[:, 0]] = 0
+        x = x.gather(1, turns[torch.randint(36, (8000,), generator=generator)])
+        candidates = propose(x.view(-1, 1, 8, 10))
+        learned = [e.permutation for e in candidates.elements if e.source == "moments"]
+        assert sorted(learned) == sorted(map(tuple, turns[1:].tolist()))
+        assert candidates.capped
 
     def test_colour(self) -> None:
         one, other = turned(templates_drawn(6, (5, 5)), 6), turned(templates_drawn(7, (5, 5)), 6)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from symshare.propose.candidates import CAP
+from symshare.groups import CAP
 
 Permutation = tuple[int, ...]
 

@@ -1,8 +1,8 @@
 """The verdict in words."""
 
+from symshare.groups import CAP
 from symshare.judge import Verdict
 from symshare.propose import Candidates
-from symshare.propose.candidates import CAP
 
 
 def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:

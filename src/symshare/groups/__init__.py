@@ -4,7 +4,7 @@ An element `g` moves the value at position `x` to position `g x`. On a signal `f
 that is `(g f)[p] = f[perm[p]]`, where `perm[p]` is the *source* index of position `p`.
 """
 
-from symshare.groups.abstract import compose, generated
+from symshare.groups.abstract import CAP, compose, generated
 from symshare.groups.action import Action
 from symshare.groups.exact import GroupAction
 from symshare.groups.explicit import closure, from_permutations
@@ -24,6 +24,7 @@ from symshare.groups.maps import LatticeMap, lattice
 from symshare.groups.shape import Shape
 
 __all__ = [
+    "CAP",
     "Action",
     "GroupAction",
     "InterpolatedAction",

@@ -9,6 +9,9 @@ from typing import TypeVar
 Element = TypeVar("Element")
 Table = list[list[int]]
 
+CAP = 48
+"""Largest group that is searched for and judged: that of the cube with its mirrors."""
+
 
 def generated(
     generators: Iterable[Element], multiply: Callable[[Element, Element], Element]

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from symshare.groups.abstract import compose, generated
+from symshare.groups.abstract import CAP, compose, generated
 from symshare.groups.action import Action
 from symshare.groups.exact import GroupAction
 from symshare.groups.interpolated import InterpolatedAction
@@ -79,10 +79,10 @@ def from_permutations(
 
 
 @overload
-def closure(action: GroupAction, cap: int = 48) -> GroupAction: ...
+def closure(action: GroupAction, cap: int = CAP) -> GroupAction: ...
 @overload
-def closure(action: Action, cap: int = 48) -> Action: ...
-def closure(action: Action, cap: int = 48) -> Action:
+def closure(action: Action, cap: int = CAP) -> Action: ...
+def closure(action: Action, cap: int = CAP) -> Action:
     """The smallest group that contains the action; its elements come first, in their order.
 
     Args:

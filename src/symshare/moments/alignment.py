@@ -13,10 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symshare.analysis import nearest_permutation
-from symshare.groups import generated
+from symshare.groups import CAP, generated
 from symshare.moments.readings import Readings
 from symshare.moments.statistics import Moments
-from symshare.propose.candidates import CAP
 from symshare.representations.projection import Projection
 
 LEVEL = 1e-3
@@ -303,7 +302,7 @@ def _grown(
     """
     group = [tuple(row) for row in known.tolist()]
     for element in map(tuple, fresh.tolist()):
-        if element in group:
+        if element in group or len(group) >= CAP:
             continue
         products = generated([*group, element], lambda g, h: tuple(g[i] for i in h))
         larger = list(islice(products, CAP))

@@ -13,12 +13,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from symshare.groups import GroupAction
+from symshare.groups import CAP, GroupAction
 from symshare.layers.convolution import Convolution
 from symshare.moments.alignment import Commutant, commutant, commutant_among, unwatched
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import Moments, blocks_of
-from symshare.propose.candidates import CAP
 from symshare.representations import Gated, Sinkhorn
 from symshare.representations.starts import SHARP_MASS, near
 

@@ -120,11 +120,14 @@ def commutation(R: Float[Tensor, "G D D"], S: Float[Tensor, "K D D"]) -> Float[T
     return apart.square().sum((1, 2, 3)) / (2 * len(S) * S.shape[-1] ** 2)
 
 
-def of_samples(samples: Float[Tensor, "N D"], labels: Int[Tensor, " N"] | None = None) -> Moments:
+def of_samples(
+    samples: Float[Tensor, "N *C D"], labels: Int[Tensor, " N"] | None = None
+) -> Moments:
     """Second moments about the mean of all entries, of all samples or of each class.
 
     Args:
-        samples: independent of one another, in any order.
+        samples: independent of one another, in any order. Of several channels C each has moments
+            of its own, about its own mean.
         labels: of the samples, from 0; None for one class.
 
     Raises:
@@ -135,7 +138,8 @@ def of_samples(samples: Float[Tensor, "N D"], labels: Int[Tensor, " N"] | None =
     """
     labels = torch.zeros(len(samples), dtype=torch.int64) if labels is None else labels
     classes = int(labels.max()) + 1
-    patches = (samples - samples.mean())[:, None, :, None]
+    channels = samples.view(len(samples), -1, samples.shape[-1])
+    patches = (channels - channels.mean((0, 2), keepdim=True))[..., None]
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
     blocks = [by_class(patches[block], labels[block], classes) for block in blocks_of(order)]
     return Moments(torch.stack(blocks))

@@ -7,6 +7,8 @@ from operator import itemgetter
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from symshare.groups import CAP
+
 # The largest of the bootstrap draws stands for the noise of a true automorphism; the margin (a
 # factor on root mean squares) covers tails heavier than those that so few draws can show.
 MARGIN = 1.1
@@ -189,7 +191,7 @@ def residual(moments: Moments, permutation: Int[np.ndarray, " P"]) -> float:
 
 
 def automorphisms(
-    moments: Moments, tolerance: float = 1.0, *, cap: int = 48, max_nodes: int = 600, seed: int = 0
+    moments: Moments, tolerance: float = 1.0, *, cap: int = CAP, max_nodes: int = 600, seed: int = 0
 ) -> Automorphisms:
     """Finds the permutations P with P S P^T = S up to the noise of S.
 

@@ -9,9 +9,6 @@ from torch import Tensor
 
 from symshare.groups import GroupAction, LatticeMap, from_permutations
 
-# Largest set of candidates, as everywhere in the package.
-CAP = 48
-
 Permutation = tuple[int, ...]
 
 
@@ -22,7 +19,8 @@ class Candidate:
     Attributes:
         name: as in `symshare.groups`; `perm1`, `perm2`, ... for those that are no lattice map.
         permutation: source indices, `(g f)[p] = f[permutation[p]]` for f flattened over H, W.
-        source: "lattice" (exact for the shape), "statistics" or "user".
+        source: "lattice" (exact for the shape), "statistics" (found by backtracking), "moments"
+            (learned from the same second moments) or "user".
         map: the lattice map, whose linear part acts on kernels; None if there is none.
         residual: distance from an automorphism of the second moments in units of the tolerance
             (see `symshare.propose.residual`); None where the search grid cannot express it.

@@ -6,10 +6,11 @@ from itertools import islice
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from symshare.groups import (
+    CAP,
     GroupAction,
     LatticeMap,
     closure,
@@ -20,8 +21,10 @@ from symshare.groups import (
     generated,
     lattice,
 )
+from symshare.moments import commutant, of_samples
+from symshare.moments.statistics import FEWEST
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
-from symshare.propose.candidates import CAP, Candidate, Candidates, Permutation, permutations_on
+from symshare.propose.candidates import Candidate, Candidates, Permutation, permutations_on
 
 # Positions that the search over statistics can handle in about a second.
 POSITIONS = 100
@@ -50,7 +53,9 @@ def propose(
        of more than 100 pixels are average-pooled first; what is found there counts if it is a
        lattice map, which extends exactly to the image grid. Without pooling any permutation
        counts.
-    3. The user's.
+    3. Where that search ran out of steps and nothing was pooled, what doubly stochastic matrices
+       learn from the same moments (`symshare.moments.commutant`).
+    4. The user's.
 
     Args:
         images: at least 8, finite.
@@ -94,7 +99,7 @@ def propose(
     pile = _Pile(shape, pool, moments)
     for map in exact:
         pile.add_map(map, "lattice")
-    capped, dropped = _add_automorphisms(pile, tolerance, seed)
+    capped, dropped = _add_automorphisms(pile, images, tolerance, seed)
     for name, permutation in users.items():
         pile.add(permutation, "user", name)
     if users and len(pile.elements) > CAP:
@@ -218,7 +223,9 @@ def _lattice_maps(
     return maps, bool(periodic)
 
 
-def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, int]:
+def _add_automorphisms(
+    pile: _Pile, images: Tensor, tolerance: float, seed: int
+) -> tuple[bool, int]:
     """Adds what the statistics admit; returns whether a cap cut it, and how many fell."""
     pool, moments = pile.pool, pile.moments
     # A node costs C^2 P^2: colour gets fewer, to stay within seconds.
@@ -243,6 +250,11 @@ def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, 
         else:
             strangers.append(tuple(permutation.tolist()))
     accepted, dropped, cut = _grow({identity}, exact, moments, tolerance, PRODUCTS)
+    learned: set[Permutation] = set()
+    if found.capped and pool.grid == pool.shape:
+        group = _learned(images, found.live, seed)
+        accepted, lost, _ = _grow(before := accepted, group, moments, tolerance, PRODUCTS)
+        learned, dropped = accepted - before, dropped + lost
     grown, lost, cut_strangers = _grow(accepted, strangers, moments, tolerance)
     cut = cut or (cut_strangers and pool.grid == pool.shape)
     # Finds that mostly contradict one another are noise, and so may be the others.
@@ -252,13 +264,28 @@ def _add_automorphisms(pile: _Pile, tolerance: float, seed: int) -> tuple[bool, 
         dropped += len(strangers)
 
     maps = {one: lattice(torch.tensor(one), pool.grid) for one in accepted}
-    refined = [fine for map in maps.values() if map and (fine := pool.refine(map))]
+    sources = {one: "moments" if one in learned else "statistics" for one in accepted}
+    refined = [
+        (fine, sources[one]) for one, map in maps.items() if map and (fine := pool.refine(map))
+    ]
     linear = [element and element.matrix for element in dihedral(4).maps]
-    for map in sorted(refined, key=lambda map: (linear.index(map.matrix), map.shift)):
-        pile.add_map(map, "statistics")
+    for map, source in sorted(refined, key=lambda x: (linear.index(x[0].matrix), x[0].shift)):
+        pile.add_map(map, source)
     for permutation in sorted(one for one, map in maps.items() if map is None):
-        pile.add(permutation, "statistics")
+        pile.add(permutation, sources[permutation])
     return found.capped or cut, dropped
+
+
+def _learned(images: Tensor, live: Bool[np.ndarray, " P"], seed: int) -> list[Permutation]:
+    """Permutations of live pixels that commute with the moments of each channel, but the first."""
+    places = torch.from_numpy(np.flatnonzero(live))
+    pixels = images.detach().cpu().float().flatten(2)[:, :, places]
+    if len(pixels) < FEWEST:
+        return []
+    found = commutant(of_samples(pixels), seed=seed).sources[1:]
+    elements = torch.arange(len(live)).repeat(len(found), 1)
+    elements[:, places] = places[found]
+    return [tuple(row) for row in elements.tolist()]
 
 
 def _grow(

@@ -86,7 +86,8 @@ class Element(Judgement):
         kernel_permutation: The same on a 3 x 3 kernel, without a shift; null where g is no
             lattice map.
         kernel_shape: [3, 3]; null with `kernel_permutation`.
-        source: `lattice`, `statistics` or `user`: who proposed it.
+        source: `lattice`, `statistics`, `moments` (learned from second moments where the search
+            over statistics ran out of steps) or `user`: who proposed it.
         measure: Learned measure in [0, 1], mean over the `gated` runs; null before they ran, or
             where g is not one of their elements.
     """

@@ -19,7 +19,11 @@ ELEMENTS = {
     "antitranspose": "mirror in the other diagonal",
 }
 
-SOURCES = {"statistics": "proposed by the data's statistics", "user": "handed over by the user"}
+SOURCES = {
+    "statistics": "proposed by the data's statistics",
+    "moments": "learned from the data's second moments",
+    "user": "handed over by the user",
+}
 
 
 def minus(text: str) -> str:
