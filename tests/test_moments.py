@@ -155,7 +155,7 @@ def reached(known):
 
 def test_every_element_that_is_missing_is_asked_for_and_nothing_twice():
     known = HIDDEN["turns"]
-    questions = alignment._Questions(torch.rand(2, 9, 9))
+    questions = alignment.Questions(torch.rand(2, 9, 9))
     asked = []
     while wanted := questions.next(known, 4):
         assert len({p for ((p, _),) in wanted}) == len(wanted) <= 4
@@ -168,7 +168,7 @@ def test_every_element_that_is_missing_is_asked_for_and_nothing_twice():
 
 def test_then_elements_are_asked_for_that_fix_what_the_known_ones_move():
     known = HIDDEN["turns"]
-    questions = alignment._Questions(torch.rand(2, 9, 9))
+    questions = alignment.Questions(torch.rand(2, 9, 9))
     assert questions.deeper(known)
     (corner,) = questions.fixed
     asked = []

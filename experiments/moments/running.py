@@ -160,7 +160,7 @@ def learn(run: tuple[Case, int], root: str | None) -> dict[str, Any]:
     for record, stack in zip(records, net.stacks(), strict=False):
         with torch.no_grad():
             sources = stack().argmax(-1)[: record.elements]
-        found = [_name(row, side) for row in sources][1:]
+        found = [named(row, side) for row in sources][1:]
         layers.append({**asdict(record), "found": sorted(found)})
     return {
         "case": case.name,
@@ -179,7 +179,7 @@ def _images(case: Case, seed: int, root: str | None) -> LabelledImages:
     return shown(load(case.source, root=folder, seed=seed).train, transform(case.law), seed)
 
 
-def _name(sources: Int[Tensor, " D"], side: int) -> str:
+def named(sources: Int[Tensor, " D"], side: int) -> str:
     """The symmetry of the square that a permutation is in space, whatever it does to elements."""
     square, move = groups.dihedral(4), move_in_space(sources, side**2)
     known = square.permutation((side, side)).tolist()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from symshare.analysis import nearest_permutation
@@ -128,7 +128,7 @@ def commutant(
     """
     generator = torch.Generator().manual_seed(seed)
     readings, power = Readings(moments, generator), _power(moments, seed)
-    known, questions = torch.arange(moments.positions)[None], _Questions(readings.mean)
+    known, questions = torch.arange(moments.positions)[None], Questions(readings.mean)
     nearest, rounds, idle = 0.0, 0, 0
     while power >= POWER and len(known) < min(enough, CAP):
         # Of elements that fix positions there are few, and one round asks for most of them.
@@ -144,9 +144,9 @@ def commutant(
         p = moments.test(fresh)[1]
         nearest = max([nearest, *p[p < LEVEL].tolist()])
         order = p.argsort(descending=True, stable=True)
-        grown = _grown(known, fresh[order[p[order] >= LEVEL]], moments)
-        idle = idle + 1 if len(grown) == len(known) else 0
-        known = grown
+        larger = grown(known, fresh[order[p[order] >= LEVEL]], moments)
+        idle = idle + 1 if len(larger) == len(known) else 0
+        known = larger
     ratios, p_values = moments.test(known)
     return Commutant(known, ratios, p_values, nearest, power, rounds, len(known) >= CAP)
 
@@ -176,7 +176,7 @@ def commutant_among(
     known = torch.arange(moments.positions)[None]
     p = moments.test(candidates)[1]
     order = p.argsort(descending=True, stable=True)
-    known = _grown(known, candidates[order[p[order] >= LEVEL]], moments)
+    known = grown(known, candidates[order[p[order] >= LEVEL]], moments)
     nearest, power = max(p[p < LEVEL].tolist(), default=0.0), _power(moments, seed)
     return Commutant(known, *moments.test(known), nearest, power, 0, len(known) >= CAP)
 
@@ -202,7 +202,7 @@ def _unlike(S: Float[Tensor, "K D D"]) -> Float[Tensor, "D D"]:
     return apart / apart.median(-1, keepdim=True).values.clamp_min(1e-30)
 
 
-class _Questions:
+class Questions:
     """Which missing elements to ask for: those that move q to p, as no known element does.
 
     Known elements may do so for all pairs that a missing one moves, as turns of a square do for its
@@ -253,6 +253,20 @@ class _Questions:
         return known[(known[:, self.fixed] == torch.tensor(self.fixed)).all(1)]
 
 
+def starts_with(
+    wanted: list[list[tuple[int, int]]], D: int, generator: torch.Generator
+) -> tuple[Float[Tensor, "S D D"], Bool[Tensor, "S D D"]]:
+    """Near-uniform logits with entries that are asked for, and which of them are to be held."""
+    held = torch.zeros(len(wanted), D, D, dtype=torch.bool)
+    logits = torch.rand(len(wanted), D, D, generator=generator)
+    for start, pairs in enumerate(wanted):
+        for p, q in pairs:
+            held[start, p] = held[start, :, q] = True
+            logits[start, p] = logits[start, :, q] = -HELD
+            logits[start, p, q] = HELD
+    return logits, held
+
+
 def _descend(
     readings: Readings,
     wanted: list[list[tuple[int, int]]],
@@ -261,14 +275,7 @@ def _descend(
     watch: Watch,
 ) -> Float[Tensor, "S D D"]:
     """Learn matrices that commute with moments; for its pairs (p, q) each moves q to p."""
-    D = readings.mean.shape[-1]
-    held = torch.zeros(len(wanted), D, D, dtype=torch.bool)
-    logits = torch.rand(len(wanted), D, D, generator=generator)
-    for start, pairs in enumerate(wanted):
-        for p, q in pairs:
-            held[start, p] = held[start, :, q] = True
-            logits[start, p] = logits[start, :, q] = -HELD
-            logits[start, p, q] = HELD
+    logits, held = starts_with(wanted, readings.mean.shape[-1], generator)
     projection = Projection(logits).train()
     projection.logits.register_hook(lambda gradient: gradient.masked_fill(held, 0))
     optimizer = torch.optim.Adam([projection.logits], RATE)
@@ -281,7 +288,7 @@ def _descend(
             return R.detach()
         ramp = ENTROPY * max(0.0, 2 * step / steps - 1)
         loss = (readings.energies(R) + SOFT).sqrt().sum()
-        loss = loss + ramp * projected.entropy.sum() / D
+        loss = loss + ramp * projected.entropy.sum() / R.shape[-1]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -292,7 +299,7 @@ def _descend(
     return R
 
 
-def _grown(
+def grown(
     known: Int[Tensor, "G D"], fresh: Int[Tensor, "S D"], moments: Moments
 ) -> Int[Tensor, "H D"]:
     """The group of what is known and of those that may be added, in their order, up to `CAP`.

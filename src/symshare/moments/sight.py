@@ -41,7 +41,7 @@ class Sight:
         self.layer, self.classes, self.generator = layer, classes, generator
         self._mean: Tensor | None = None
         self._channels: Tensor | None = None
-        self._blocks: list[Tensor] = []
+        self.blocks: list[Tensor] = []
 
     def add(self, inputs: Tensor, labels: Int[Tensor, " N"]) -> None:
         """One block: the input of the layer for some images, and their labels."""
@@ -59,11 +59,11 @@ class Sight:
             len(own) * torch.cat([by_class(rows, own, classes) for rows in self._patches(part)])
             for part, own in parts
         ]
-        self._blocks.append(torch.stack(sums).sum(0) / len(inputs))
+        self.blocks.append(torch.stack(sums).sum(0) / len(inputs))
 
     def moments(self) -> Moments:
         """What was added so far."""
-        return Moments(torch.stack(self._blocks))
+        return Moments(torch.stack(self.blocks))
 
     def _patches(self, inputs: Tensor) -> Iterator[Float[Tensor, "n C D L"]]:
         """Patches of inputs as they are and, of images, at every scale that fits."""

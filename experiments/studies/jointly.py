@@ -1,0 +1,223 @@
+"""Do stacks learn from running second moments while the task is trained, in one training?
+
+    python -m experiments.studies.jointly --root DIR --seeds 3 --out docs/studies/jointly.json
+
+Table 1's network on rotated MNIST, budget `cpu`, test part. Each layer keeps running second moments
+of what it sees: 16 blocks, each a mean whose memory grows with what it has seen. The penalty is
+what `symshare.moments.commutant` minimises, the roots of energies less their noise and a rising
+entropy. It has no weight: the task says next to nothing about R, and Adam takes out the scale.
+Elements are asked for as there, by entries that are held; after `ROUND` steps those that the
+moments refuse, and copies, are asked for anew. Stacks start near uniform, and the task is trained
+from the first step.
+
+- `at once`: all layers ask from the start.
+- `in order`: a layer starts its moments and asks once all layers below have all their elements.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Generator, Tensor
+from torch.nn.functional import cross_entropy
+
+from experiments.catalogue import select
+from experiments.image_settings import source_folder
+from experiments.jobs import settings
+from experiments.moments.running import named
+from experiments.protocol import protocol
+from experiments.study_networks import network
+from symshare import groups
+from symshare.analysis import nearest_permutation
+from symshare.files import write_atomically
+from symshare.layers.convolution import Convolution
+from symshare.moments import Moments
+from symshare.moments.alignment import ENTROPY, LEVEL, SOFT, Questions, grown, starts_with
+from symshare.moments.readings import Readings
+from symshare.moments.sight import Sight
+from symshare.moments.statistics import BLOCKS
+from symshare.representations import Sinkhorn
+from symshare.train.loop import train
+
+Order = Literal["at once", "in order"]
+
+FIRST = 2 * BLOCKS
+"""Steps of a layer before it asks."""
+
+ROUND = 100
+"""Steps from a question to what is made of the answer."""
+
+TRUTH = ("rot90", "rot180", "rot270")
+
+
+class Jointly:
+    """Cross entropy of the labels, and the penalty of every layer."""
+
+    def __init__(self, layers: list[Convolution], classes: int, order: Order, seed: int):
+        generator = torch.Generator().manual_seed(seed)
+        self.order = order
+        self.layers = [Running(layer, classes, generator) for layer in layers]
+
+    def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
+        """Before a step, when logits may still change."""
+        for layer in self.layers:
+            layer.turn()
+        return images, labels
+
+    def loss(self, model: torch.nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
+        images, labels = prepared
+        logits = model(images)
+        loss = cross_entropy(logits, labels)
+        if torch.is_grad_enabled():
+            for layer in self.layers:
+                loss = loss + layer.penalty(labels)
+                if self.order == "in order" and not layer.done:
+                    break
+        return loss, logits
+
+
+class Running:
+    """What one layer has seen, and the elements that it asks for."""
+
+    def __init__(self, layer: Convolution, classes: int, generator: Generator):
+        assert isinstance(layer.stack, Sinkhorn)
+        self.layer, self.stack, self.generator = layer, layer.stack, generator
+        self.sight = Sight(layer, classes, generator)
+        self.step, self.since, self.done = 0, 0, False
+        self.known = torch.arange(self.stack.positions)[None]
+        self.held = torch.zeros_like(self.stack.logits, dtype=torch.bool)
+        self.questions: Questions | None = None
+        self._input: Tensor | None = None
+        layer.register_forward_pre_hook(self._keep)
+        self.stack.logits.register_hook(lambda gradient: gradient.masked_fill(self.held, 0))
+
+    def _keep(self, _: torch.nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self._input = inputs[0].detach()
+
+    def penalty(self, labels: Tensor) -> Tensor | float:
+        """After a forward pass with these labels."""
+        assert self._input is not None
+        self._see(labels)
+        if self.questions is None:
+            return 0.0
+        readings = Readings(self._moments(), self.generator)
+        self.since += 1
+        ramp = 1.0 if self.done else max(0.0, 2 * self.since / ROUND - 1)
+        R = self.stack()[1:]
+        entropy = self.stack.entropy() * len(R)
+        return (readings.energies(R) + SOFT).sqrt().sum() + ENTROPY * ramp * entropy
+
+    def turn(self) -> None:
+        """Ask, or look at the answer, when it is time to."""
+        if self.step < FIRST or self.done:
+            return
+        if self.questions is None:
+            self.questions = Questions(Readings(self._moments(), self.generator).mean)
+            self._ask(torch.arange(len(self.stack.logits)))
+        elif self.since == ROUND:
+            self._answer(self._moments())
+
+    def _moments(self) -> Moments:
+        return Moments(torch.stack(self.sight.blocks))
+
+    def _see(self, labels: Tensor) -> None:
+        """Move one of the blocks towards what this batch says."""
+        self.sight.add(self._input, labels)
+        place, seen = self.step % BLOCKS, self.step // BLOCKS
+        if seen:
+            new = self.sight.blocks.pop()
+            self.sight.blocks[place].lerp_(new, 2 / (seen + 2))
+        self.step += 1
+
+    def _ask(self, slots: Tensor) -> None:
+        """Ask for an element in each of these slots."""
+        assert self.questions is not None
+        self.since = 0
+        wanted = self.questions.next(self.known, len(slots))
+        logits, held = starts_with(wanted, self.stack.positions, self.generator)
+        slots = slots[: len(wanted)]
+        with torch.no_grad():
+            self.stack.logits[slots] = logits
+            self.held[slots] = held
+
+    def _answer(self, moments: Moments) -> None:
+        """Keep what the moments do not refuse; ask for what is missing."""
+        with torch.no_grad():
+            sources = nearest_permutation(self.stack())[1:]
+        fits = moments.test(sources)[1] >= LEVEL
+        self.known = grown(torch.arange(self.stack.positions)[None], sources[fits], moments)
+        rows = [tuple(row) for row in sources.tolist()]
+        again = [i for i, row in enumerate(rows) if not fits[i] or row in rows[:i]]
+        self.done = not again
+        if again:
+            self._ask(torch.tensor(again))
+
+
+def main(options: list[str] | None = None) -> None:
+    """Run what is missing and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--orders", nargs="+", choices=get_args(Order), default=get_args(Order))
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args(options)
+    torch.set_num_threads(1)
+    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
+    done = {(row["order"], row["seed"], row["steps"]) for row in rows}
+    for seed in range(arguments.seeds):
+        for order in arguments.orders:
+            if (order, seed, arguments.steps) not in done:
+                rows.append(run(arguments.root, order, seed, arguments.steps))
+                write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
+    print("| order | seed | steps | exact elements by layer | asked | test accuracy | s |")
+    print("|---|---|---|---|---|---|---|")
+    for row in rows:
+        exact = " ".join(f"{len(set(found) & set(TRUTH))}" for found in row["found"])
+        asked = " ".join(map(str, row["asked"]))
+        print(
+            f"| {row['order']} | {row['seed']} | {row['steps']} | {exact} | {asked} "
+            f"| {100 * row['test_accuracy']:.1f} % | {row['seconds']:.0f} |"
+        )
+
+
+def run(root: Path, order: Order, seed: int, steps: int) -> dict[str, Any]:
+    """One training."""
+    (row,) = select("table1/rotated-moments")
+    config = settings(row, "cpu", seed)
+    optim = replace(config.optim, steps=steps)
+    seen = protocol(config.images, source_folder(root, config.images.source), seed)
+    torch.manual_seed(seed)
+    net = network(replace(config.network, init="paper"), groups.rotations(1), seen.splits.train)
+    layers = [module for module in net.modules() if isinstance(module, Convolution)]
+    task = Jointly(layers, len(seen.splits.train.classes), order, seed)
+    start = time.perf_counter()
+    trained = train(net, seen.training, seen.transform, optim, seed, task=task)
+    with torch.no_grad():
+        found = [
+            [
+                named(row, round(layer.geometry.taps**0.5))
+                for row in nearest_permutation(layer.stack())[1:]
+            ]
+            for layer in layers
+        ]
+        sharp = [float(layer.stack()[1:].amax(-1).mean()) for layer in layers]
+    test = trained.test(seen.splits.test, seen.tests["rotated"])
+    return {
+        "order": order,
+        "seed": seed,
+        "steps": steps,
+        "found": found,
+        "sharp": sharp,
+        "asked": [layer.step for layer in task.layers],
+        "test_accuracy": test["test_accuracy"],
+        "seconds": time.perf_counter() - start,
+    }
+
+
+if __name__ == "__main__":
+    main()
