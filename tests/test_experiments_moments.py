@@ -116,10 +116,10 @@ def test_turns_of_mirrored_images_have_a_reflection(law, reflection):
 
 def test_an_element_is_named_by_what_it_does_in_space():
     turn = [6, 3, 0, 7, 4, 1, 8, 5, 2]
-    assert running._name(torch.tensor(turn), 3) in ("rot90", "rot270")
+    assert running.named(torch.tensor(turn), 3) in ("rot90", "rot270")
     both = torch.tensor(turn).repeat(2) + torch.tensor([9, 0]).repeat_interleave(9)
-    assert running._name(both, 3) == running._name(torch.tensor(turn), 3)
-    assert running._name(torch.arange(18).roll(1), 3) == "other"
+    assert running.named(both, 3) == running.named(torch.tensor(turn), 3)
+    assert running.named(torch.arange(18).roll(1), 3) == "other"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from experiments.study_networks import network
 from symshare import __version__, groups, learn_stacks
 from symshare.data import LabelledImages, load, transform
 from symshare.files import alone, read_json, write_atomically
+from symshare.models import GroupNetwork
 from symshare.moments.network import move_in_space
 from symshare.train.learning import shown
 
@@ -143,14 +144,9 @@ def run_all(
 def learn(run: tuple[Case, int], root: str | None) -> dict[str, Any]:
     """Learn the stacks of one case with one seed."""
     case, seed = run
-    data = _images(case, seed, root)
+    data = images_of(case, seed, root)
     torch.manual_seed(seed)
-    residual = case.source == "cifar10"
-    slots = len(case.truth) if case.layers == "all" else 8
-    config = StudyNetwork(
-        architecture="residual" if residual else "auto", kind="sinkhorn", elements=slots, width=16
-    )
-    net = network(config, groups.rotations(1), data)
+    net = network_of(case, data)
     start = time.perf_counter()
     model = net if case.layers == "all" else net.lifting
     records = learn_stacks(model, data.images, data.labels, seed=seed)
@@ -173,7 +169,17 @@ def learn(run: tuple[Case, int], root: str | None) -> dict[str, Any]:
     }
 
 
-def _images(case: Case, seed: int, root: str | None) -> LabelledImages:
+def network_of(case: Case, data: LabelledImages) -> GroupNetwork:
+    """The network of the paper's table, with free stacks."""
+    residual = case.source == "cifar10"
+    slots = len(case.truth) if case.layers == "all" else 8
+    config = StudyNetwork(
+        architecture="residual" if residual else "auto", kind="sinkhorn", elements=slots, width=16
+    )
+    return network(config, groups.rotations(1), data)
+
+
+def images_of(case: Case, seed: int, root: str | None) -> LabelledImages:
     """Training images as a network sees them."""
     folder = source_folder(None if root is None else Path(root), case.source)
     return shown(load(case.source, root=folder, seed=seed).train, transform(case.law), seed)

@@ -26,7 +26,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import cross_entropy
 
 from experiments.catalogue import select
-from experiments.image_settings import source_folder
+from experiments.image_settings import ImageRun, source_folder
 from experiments.jobs import settings
 from experiments.moments.running import named
 from experiments.protocol import protocol
@@ -101,7 +101,7 @@ class Running:
     def penalty(self, labels: Tensor) -> Tensor | float:
         """After a forward pass with these labels."""
         assert self._input is not None
-        self._see(labels)
+        self._see(self._input, labels)
         if self.questions is None:
             return 0.0
         readings = Readings(self._moments(), self.generator)
@@ -124,9 +124,9 @@ class Running:
     def _moments(self) -> Moments:
         return Moments(torch.stack(self.sight.blocks))
 
-    def _see(self, labels: Tensor) -> None:
+    def _see(self, inputs: Tensor, labels: Tensor) -> None:
         """Move one of the blocks towards what this batch says."""
-        self.sight.add(self._input, labels)
+        self.sight.add(inputs, labels)
         place, seen = self.step % BLOCKS, self.step // BLOCKS
         if seen:
             new = self.sight.blocks.pop()
@@ -189,6 +189,7 @@ def run(root: Path, order: Order, seed: int, steps: int) -> dict[str, Any]:
     """One training."""
     (row,) = select("table1/rotated-moments")
     config = settings(row, "cpu", seed)
+    assert isinstance(config, ImageRun)
     optim = replace(config.optim, steps=steps)
     seen = protocol(config.images, source_folder(root, config.images.source), seed)
     torch.manual_seed(seed)

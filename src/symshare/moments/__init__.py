@@ -4,7 +4,13 @@ No list of groups and no training on labels is needed; see :func:`learn_stacks`.
 """
 
 from symshare.moments.alignment import Commutant, commutant
-from symshare.moments.network import LearnedLayer, learn_stacks, learned_network, open_gates
+from symshare.moments.network import (
+    LearnedLayer,
+    learn_stacks,
+    learned_network,
+    of_layer,
+    open_gates,
+)
 from symshare.moments.statistics import Moments, of_samples
 
 __all__ = [
@@ -14,6 +20,7 @@ __all__ = [
     "commutant",
     "learn_stacks",
     "learned_network",
+    "of_layer",
     "of_samples",
     "open_gates",
 ]

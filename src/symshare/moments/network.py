@@ -268,6 +268,37 @@ def open_gates(
     return _record(name, layer, found, inside, start)
 
 
+def of_layer(
+    model: nn.Module,
+    layer: Convolution,
+    images: Float[Tensor, "N I *space"],
+    labels: Int[Tensor, " N"] | None = None,
+    *,
+    seed: int = 0,
+) -> Moments:
+    """The second moments of what one layer of a model sees, as :func:`learn_stacks` collects them.
+
+    Args:
+        model: with the layer somewhere in it.
+        layer: whose input is read.
+        images: as for :func:`learn_stacks`.
+        labels: as there.
+        seed: of images, patches and channels.
+
+    Raises:
+        ValueError: as :func:`learn_stacks`, and for a layer that the images do not reach.
+
+    >>> from symshare import LiftConv2d, Sinkhorn
+    >>> layer = LiftConv2d(1, 4, 3, Sinkhorn(2, 9))
+    >>> of_layer(layer, layer, torch.randn(64, 1, 8, 8)).blocks.shape  # one scale of three fits
+    torch.Size([16, 2, 9, 9])
+    """
+    _check(images, labels)
+    if layer not in [reached for _, reached in _in_order(model, images[:2])]:
+        raise ValueError("of_layer: the images do not reach this layer; is it part of the model?")
+    return _Search(images, labels, None, seed, unwatched).moments(model, layer)
+
+
 class _Search:
     """Looks for the elements of layers, in what they see of some images."""
 

@@ -40,8 +40,8 @@ class Learning:
 
     Attributes:
         layers: the record of each layer.
-        paths: by the name of a layer and a number, an element on its way from a mean over
-            positions to the permutation that it was rounded to, of a few that are no products of
+        paths: by the name of a layer and a number, an element on its way from one entry that is
+            held to the permutation that it was rounded to, of a few that are no products of
             others.
     """
 
