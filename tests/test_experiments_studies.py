@@ -8,10 +8,25 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
-from experiments.studies import benefit, kronecker, null, verdicts
-from symshare.data import LabelledImages
+from experiments.studies import (
+    benefit,
+    commutants,
+    jointly,
+    kronecker,
+    null,
+    residuals,
+    toys,
+    verdicts,
+)
+from symshare import GroupConv2d, GroupPool, LiftConv2d, Sinkhorn
+from symshare.data import LabelledImages, transform
 from symshare.discovery.config import BUDGETS
+from symshare.moments import of_samples
+from symshare.moments.network import move_in_space
+from symshare.train.loop import train
+from symshare.train.settings import OptimConfig
 
 
 @pytest.fixture
@@ -88,3 +103,57 @@ def test_kronecker(tmp_path, monkeypatch, capsys):
     rows = json.loads(out.read_text())
     assert [(row["task"], row["start"], row["rate"]) for row in rows] == [*cases, *cases]
     assert capsys.readouterr().out.count("/2 |") == 2 * len(cases)
+
+
+def test_commutants(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commutants, "CASES", {"C3": (commutants.rings(3, 3), 2000)})
+    out = tmp_path / "commutants.json"
+    commutants.main(["--seeds", "1", "--out", str(out)])
+    rows = json.loads(out.read_text())
+    assert [row["way"] for row in rows] == list(commutants.WAYS)
+    assert (rows[0]["true"], rows[0]["false"]) == (3, 0)
+    assert capsys.readouterr().out.splitlines()[-1].startswith("| C3 | 3 | 3 (")
+
+
+def test_toys(tmp_path, monkeypatch, capsys):
+    """Half of the shifts of a ring are no group: nothing but the identity leaves their law."""
+    monkeypatch.setattr(toys, "TASKS", ("toy-shift", "toy-shift-half"))
+    out = tmp_path / "toys.json"
+    toys.main(["--seeds", "1", "--out", str(out)])
+    found = [
+        (row["elements"], row["symmetries"], row["found"]) for row in json.loads(out.read_text())
+    ]
+    assert found == [(12, 12, 12), (6, 1, 1)]
+    assert capsys.readouterr().out.count("| toy-shift") == 2
+
+
+def test_residuals_of_starts_that_end_at_an_element_fall_below_the_others():
+    x = torch.randn(8000, 9, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 10)
+    x[:4000] = x[:4000, [2, 1, 0, 5, 4, 3, 8, 7, 6]]
+    series = residuals.followed(of_samples(x))
+    found, none = (line for _, line, _ in series.values())
+    assert [name.rpartition(" ")[0] for name in series] == ["an element", "none there"]
+    assert found[-1] < none[-1]
+    assert found[0] > 2 * found[-1]
+
+
+def test_stacks_learn_jointly_with_the_task(monkeypatch):
+    """Mirrored streaks of two classes; a lifting layer and a group layer."""
+    monkeypatch.setattr(jointly, "ROUND", 80)
+    torch.manual_seed(0)
+    images = torch.randn(1200, 1, 8, 8).cumsum(2).cumsum(3)
+    images[::2] = images[::2].flip(-1)
+    data = LabelledImages(images, torch.arange(1200) // 600, ("a", "b"))
+    layers = (
+        LiftConv2d(1, 4, 3, Sinkhorn(2, 9, init="paper")),
+        GroupConv2d(4, 4, 3, Sinkhorn(2, 18, init="paper")),
+    )
+    network = nn.Sequential(*layers, GroupPool(), nn.Flatten(), nn.LazyLinear(2))
+    network(images[:2])
+    task = jointly.Jointly(list(layers), 2, "in order", seed=0)
+    optim = OptimConfig(steps=240, evaluations=1, representation_lr=0.1)
+    train(network, data, transform("none"), optim, 0, task=task)
+    assert all(layer.done for layer in task.layers)
+    mirror = [2, 1, 0, 5, 4, 3, 8, 7, 6]
+    assert layers[0].stack()[1].argmax(-1).tolist() == mirror
+    assert move_in_space(layers[1].stack()[1].argmax(-1), 9) == mirror
