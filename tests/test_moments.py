@@ -148,6 +148,18 @@ def test_hidden_groups_of_many_elements_on_many_positions_are_found(name):
     assert rows(commutant(of_samples(x)).sources) == rows(hidden)
 
 
+def test_samples_of_any_floating_type_and_layout_and_of_several_channels_are_read():
+    x = mixed(4000, HIDDEN["turns"])
+    same = [x, x.double(), x.t().contiguous().t(), torch.stack([x, -2 * x], 1)]
+    found = [commutant(of_samples(samples), steps=60) for samples in same]
+    assert set(rows(found[0].sources)) >= set(rows(HIDDEN["turns"]))
+    assert all(rows(one.sources) == rows(found[0].sources) for one in found)
+    assert of_samples(same[-1]).blocks.shape[1:] == (2, 9, 9)
+    torch.testing.assert_close(
+        found[0].ratios, found[1].ratios, check_dtype=False, rtol=1e-3, atol=0
+    )
+
+
 def reached(known):
     """Pairs (p, q) such that one of the elements moves q to p."""
     return {pair for row in known.tolist() for pair in enumerate(row)}

@@ -39,10 +39,11 @@ class Readings:
         apart = [S[:, source][:, :, source] - S for source in random]
         energy = torch.stack(apart).square().sum() / (8 * 2 * len(S) * D**2)
         unit = (RANDOM_ENERGY / energy.clamp_min(1e-30)).sqrt()
-        self.mean, self.blocks, self.units = S * unit, moments.blocks, unit / moments.noise
+        self.mean = (S * unit).float()
+        self.blocks, self.units = moments.blocks.float(), (unit / moments.noise).float()
 
     def energies(self, R: Float[Tensor, "G D D"]) -> Float[Tensor, " G"]:
-        """Of matrices, on average over steps; never below zero."""
+        """Of matrices, as one step reads them; what is below zero counts as zero."""
         B, K = self.blocks.shape[:2]
         n = min(K, SKETCHES)
         signs = torch.eye(K) if n == K else self._signs(n, K) / K**0.5

@@ -87,15 +87,18 @@ class Moments:
             permutation moves nothing.
         """
         B, _, D, _ = self.blocks.shape
-        scaled = self.blocks / self.noise[:, None, None]
-        ratios, p_values = [], []
-        for source in sources:
-            gram, square = torch.zeros(B, B), torch.zeros(())
-            for part in scaled.split(max(1, _AT_ONCE // (B * D**2)), 1):
-                moved = (part[:, :, source][:, :, :, source] - part).flatten(1)
+        grams = self.blocks.new_zeros(len(sources), B, B)
+        squares = self.blocks.new_zeros(len(sources))
+        some = max(1, _AT_ONCE // (B * D**2))
+        for blocks, noise in zip(self.blocks.split(some, 1), self.noise.split(some), strict=True):
+            scaled = blocks / noise[:, None, None]
+            for i, source in enumerate(sources):
+                moved = (scaled[:, :, source][:, :, :, source] - scaled).flatten(1)
                 mean = moved.mean(0)
-                gram += (moved - mean) @ (moved - mean).T
-                square += mean.square().sum()
+                grams[i] += (moved - mean) @ (moved - mean).T
+                squares[i] += mean.square().sum()
+        ratios, p_values = [], []
+        for gram, square in zip(grams, squares, strict=True):
             trace = gram.trace() / (B - 1)
             if not trace > 0:
                 ratios.append(0.0)
@@ -138,7 +141,7 @@ def of_samples(
     """
     labels = torch.zeros(len(samples), dtype=torch.int64) if labels is None else labels
     classes = int(labels.max()) + 1
-    channels = samples.view(len(samples), -1, samples.shape[-1])
+    channels = samples.reshape(len(samples), -1, samples.shape[-1])
     patches = (channels - channels.mean((0, 2), keepdim=True))[..., None]
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(0))
     blocks = [by_class(patches[block], labels[block], classes) for block in blocks_of(order)]
