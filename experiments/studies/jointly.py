@@ -7,8 +7,8 @@ of what it sees: 16 blocks, each a mean whose memory grows with what it has seen
 what `symshare.moments.commutant` minimises, the roots of energies less their noise and a rising
 entropy. It has no weight: the task says next to nothing about R, and Adam takes out the scale.
 Elements are asked for as there, by entries that are held; after `ROUND` steps those that the
-moments refuse, and copies, are asked for anew. Stacks start near uniform, and the task is trained
-from the first step.
+moments refuse, and copies, are asked for anew; products of what was found are written down. Stacks
+start near uniform, and the task is trained from the first step.
 
 - `at once`: all layers ask from the start.
 - `in order`: a layer starts its moments and asks once all layers below have all their elements.
@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, one_hot
 
 from experiments.catalogue import select
 from experiments.image_settings import ImageRun, source_folder
@@ -41,6 +41,7 @@ from symshare.moments.readings import Readings
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import BLOCKS
 from symshare.representations import Sinkhorn
+from symshare.representations.starts import SHARP_MASS, near
 from symshare.train.loop import train
 
 Order = Literal["at once", "in order"]
@@ -152,9 +153,20 @@ class Running:
         self.known = grown(torch.arange(self.stack.positions)[None], sources[fits], moments)
         rows = [tuple(row) for row in sources.tolist()]
         again = [i for i, row in enumerate(rows) if not fits[i] or row in rows[:i]]
+        # Products of what was found need no question.
+        kept = {row for i, row in enumerate(rows) if i not in again}
+        for element in self.known[1:]:
+            if again and tuple(element.tolist()) not in kept:
+                self._write(again.pop(0), element)
         self.done = not again
         if again:
             self._ask(torch.tensor(again))
+
+    def _write(self, slot: int, element: Tensor) -> None:
+        """Start a slot near a permutation."""
+        with torch.no_grad():
+            self.stack.logits[slot] = near(one_hot(element, len(element)).float(), SHARP_MASS)
+            self.held[slot] = False
 
 
 def main(options: list[str] | None = None) -> None:
