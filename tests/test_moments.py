@@ -137,7 +137,13 @@ REGULAR = {
 }
 
 
-@pytest.mark.parametrize("name", REGULAR)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if actions.shape[1] == 192 else [])
+        for name, (actions, _) in REGULAR.items()
+    ],
+)
 def test_hidden_groups_of_many_elements_on_many_positions_are_found(name):
     actions, count = REGULAR[name]
     hidden = scrambled(actions)
