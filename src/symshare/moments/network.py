@@ -290,8 +290,8 @@ def of_layer(
 
     >>> from symshare import LiftConv2d, Sinkhorn
     >>> layer = LiftConv2d(1, 4, 3, Sinkhorn(2, 9))
-    >>> of_layer(layer, layer, torch.randn(64, 1, 8, 8)).blocks.shape  # one scale of three fits
-    torch.Size([16, 2, 9, 9])
+    >>> of_layer(layer, layer, torch.randn(64, 1, 8, 8)).blocks.shape  # of three scales one fits
+    torch.Size([16, 1, 9, 9])
     """
     _check(images, labels)
     if layer not in [reached for _, reached in _in_order(model, images[:2])]:
