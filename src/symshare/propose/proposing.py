@@ -30,6 +30,8 @@ from symshare.propose.candidates import Candidate, Candidates, Permutation, perm
 POSITIONS = 100
 # Assignments tried by the search over statistics.
 NODES = 600
+# Of each round of what is learned where these ran out: half of what kernels get, and enough here.
+LEARNING = 100
 # Of the many elements of a group the worst strays further than one alone does. Lattice maps get
 # this allowance for their products; strangers, of which there are so many more, do not.
 PRODUCTS = 1.25
@@ -282,7 +284,7 @@ def _learned(images: Tensor, live: Bool[np.ndarray, " P"], seed: int) -> list[Pe
     pixels = images.detach().cpu().float().flatten(2)[:, :, places]
     if len(pixels) < FEWEST:
         return []
-    found = commutant(of_samples(pixels), seed=seed).sources[1:]
+    found = commutant(of_samples(pixels), seed=seed, steps=LEARNING).sources[1:]
     elements = torch.arange(len(live)).repeat(len(found), 1)
     elements[:, places] = places[found]
     return [tuple(row) for row in elements.tolist()]
