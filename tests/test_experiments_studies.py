@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from experiments.resumed import resumed
 from experiments.studies import (
     benefit,
     commutants,
@@ -20,7 +21,7 @@ from experiments.studies import (
     toys,
     verdicts,
 )
-from symshare import GroupConv2d, GroupPool, LiftConv2d, Sinkhorn
+from symshare import GroupConv2d, GroupPool, LiftConv2d, Sinkhorn, groups
 from symshare.data import LabelledImages, transform
 from symshare.discovery.config import BUDGETS
 from symshare.moments import of_samples
@@ -105,8 +106,27 @@ def test_kronecker(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.count("/2 |") == 2 * len(cases)
 
 
+def test_rows_are_made_once_and_a_damaged_file_is_refused(tmp_path):
+    path, made = tmp_path / "rows.json", []
+
+    def run(name, seed):
+        made.append((name, seed))
+        return {"name": name, "seed": seed}
+
+    wanted = [("a", 0), ("b", 0)]
+    first = resumed(path, ("name", "seed"), wanted[:1], run)
+    assert resumed(path, ("name", "seed"), wanted, run) == [*first, {"name": "b", "seed": 0}]
+    assert made == wanted
+    for content in ("[{", "[1]", '[{"name": "a"}]'):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"rows\.json is damaged; delete it"):
+            resumed(path, ("name", "seed"), wanted, run)
+
+
 def test_commutants(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(commutants, "CASES", {"C3": (commutants.rings(3, 3), 2000)})
+    monkeypatch.setattr(
+        commutants, "CASES", {"C3": (commutants.regular(groups.cyclic_shifts(3), 3), 2000)}
+    )
     out = tmp_path / "commutants.json"
     commutants.main(["--seeds", "1", "--out", str(out)])
     rows = json.loads(out.read_text())

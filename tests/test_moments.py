@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 import symshare
+from experiments.studies.commutants import regular
 from fresh_python import fresh_python
 from symshare import Fixed, Gated, GroupPool, Kronecker, LiftConv2d, Sinkhorn, groups, learn_stacks
 from symshare.groups import CAP, generated
@@ -110,30 +111,19 @@ def test_elements_that_were_named_are_kept_among_countless_others():
     assert rows(layer.stack().argmax(-1)) == rows(turns)
 
 
-def rings(size, count=1):
-    """The turns of so many rings of one size, all at once."""
-    places = torch.arange(size * count).view(count, size)
-    return torch.stack([places.roll(-step, 1).flatten() for step in range(size)])
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_too_few_samples_show_no_symmetry_rather_than_a_false_one(seed):
     """Among all permutations of 16 positions some look true where random ones hardly look false."""
-    found = commutant(of_samples(mixed(2000, rings(16), seed)), seed=seed)
+    found = commutant(of_samples(mixed(2000, groups.cyclic_shifts(16).table, seed)), seed=seed)
     assert found.power < POWER
     assert len(found.sources) == 1
 
 
-def regular(table, orbits):
-    """A group as it acts on so many copies of itself, from the table of its products."""
-    return torch.cat([table + len(table) * orbit for orbit in range(orbits)], 1)
-
-
 REGULAR = {
-    "36 turns of two rings": (rings(36, 2), 30_000),
-    "rotations of a cube, 4 orbits": (regular(groups.cube().table, 4), 40_000),
-    "dihedral group of 48, 4 orbits": (regular(groups.ring_dihedral(24).table, 4), 100_000),
-    "48 turns of four rings": (rings(48, 4), 100_000),
+    "36 turns of two rings": (regular(groups.cyclic_shifts(36), 2), 30_000),
+    "rotations of a cube, 4 orbits": (regular(groups.cube(), 4), 40_000),
+    "dihedral group of 48, 4 orbits": (regular(groups.ring_dihedral(24), 4), 100_000),
+    "48 turns of four rings": (regular(groups.cyclic_shifts(48), 4), 100_000),
 }
 
 
@@ -215,7 +205,7 @@ def test_readings_take_off_what_noise_adds(directions, monkeypatch):
     """Else a mixture, over which noise averages out, costs less than each true element."""
     monkeypatch.setattr(readings, "DIRECTIONS", directions)
     monkeypatch.setattr(torch.Tensor, "relu", lambda x: x)
-    turns = regular(groups.rotations(4).table, 3)
+    turns = regular(groups.rotations(4), 3)
     moments = of_samples(mixed(1000, turns), torch.arange(1000) % 3)
     read = Readings(moments, torch.Generator().manual_seed(0))
     random = torch.rand(4, 12, generator=read.generator).argsort(-1)

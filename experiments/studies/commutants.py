@@ -17,7 +17,6 @@ products as `symshare.moments.commutant` does it.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,23 +24,16 @@ from statistics import mean
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
+from experiments.resumed import resumed
 from symshare import groups
 from symshare.analysis import nearest_permutation
-from symshare.files import write_atomically
-from symshare.moments import Moments, commutant, of_samples
-from symshare.moments.alignment import LEVEL, grown
+from symshare.moments import Moments, commutant, commutant_among, of_samples
 from symshare.propose import automorphisms, estimate
 
 DRAWS = 400
-
-
-def rings(size: int, count: int) -> Int[Tensor, "G D"]:
-    """The turns of so many rings of one size, all at once."""
-    places = torch.arange(size * count).view(count, size)
-    return torch.stack([places.roll(-step, 1).flatten() for step in range(size)])
 
 
 def regular(action: groups.GroupAction, orbits: int) -> Int[Tensor, "G D"]:
@@ -52,12 +44,12 @@ def regular(action: groups.GroupAction, orbits: int) -> Int[Tensor, "G D"]:
 
 CASES: dict[str, tuple[Int[Tensor, "G D"], int]] = {
     "nothing, 25 positions": (torch.arange(25)[None], 8000),
-    "C2, 12 orbits": (rings(2, 12), 8000),
+    "C2, 12 orbits": (regular(groups.cyclic_shifts(2), 12), 8000),
     "C4 of a 5 x 5 kernel": (groups.rotations(4).permutation((5, 5)), 8000),
     "D4 of a 5 x 5 kernel": (groups.dihedral(4).permutation((5, 5)), 8000),
-    "C12, 4 orbits": (rings(12, 4), 8000),
-    "C7, 7 orbits": (rings(7, 7), 8000),
-    "C7, 7 orbits, few samples": (rings(7, 7), 2000),
+    "C12, 4 orbits": (regular(groups.cyclic_shifts(12), 4), 8000),
+    "C7, 7 orbits": (regular(groups.cyclic_shifts(7), 7), 8000),
+    "C7, 7 orbits, few samples": (regular(groups.cyclic_shifts(7), 7), 2000),
     "S4, 2 orbits": (regular(groups.cube(), 2), 20_000),
 }
 """Sources of each group on positions in their order, and the number of samples."""
@@ -70,13 +62,10 @@ def main(options: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args(options)
     torch.set_num_threads(1)
-    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(row["case"], row["way"], row["seed"]) for row in rows}
-    for case in CASES:
-        for seed in range(arguments.seeds):
-            missing = [way for way in WAYS if (case, way, seed) not in done]
-            rows += run(case, seed, missing) if missing else []
-            write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
+    wanted = [
+        (case, way, seed) for case in CASES for seed in range(arguments.seeds) for way in WAYS
+    ]
+    rows = resumed(arguments.out, ("case", "way", "seed"), wanted, run)
     print(f"| group | elements | {' | '.join(WAYS)} |")
     print(f"|---|---|{'---|' * len(WAYS)}")
     for case, (hidden, _) in CASES.items():
@@ -91,8 +80,8 @@ def main(options: list[str] | None = None) -> None:
         print(f"| {case} | {len(hidden)} | {' | '.join(cells)} |")
 
 
-def run(case: str, seed: int, ways: list[str]) -> list[dict[str, Any]]:
-    """Some ways on the same samples."""
+def run(case: str, way: str, seed: int) -> dict[str, Any]:
+    """One way on the samples that all ways see."""
     hidden, count = CASES[case]
     G, D = hidden.shape
     generator = torch.Generator().manual_seed(seed)
@@ -101,22 +90,18 @@ def run(case: str, seed: int, ways: list[str]) -> list[dict[str, Any]]:
     x = torch.randn(count, D, generator=generator) @ torch.randn(D, D, generator=generator)
     x = x.gather(1, hidden[torch.randint(G, (count,), generator=generator)])
     moments = of_samples(x)
+    start = time.perf_counter()
+    found = set(map(tuple, WAYS[way](x, moments, seed).tolist()))
+    seconds = time.perf_counter() - start
     truth = set(map(tuple, hidden.tolist()))
-    rows = []
-    for way in ways:
-        start = time.perf_counter()
-        found = set(map(tuple, WAYS[way](x, moments, seed).tolist()))
-        rows.append(
-            {
-                "case": case,
-                "seed": seed,
-                "way": way,
-                "true": len(found & truth),
-                "false": len(found - truth),
-                "seconds": time.perf_counter() - start,
-            }
-        )
-    return rows
+    return {
+        "case": case,
+        "seed": seed,
+        "way": way,
+        "true": len(found & truth),
+        "false": len(found - truth),
+        "seconds": seconds,
+    }
 
 
 def learned(x: Tensor, moments: Moments, seed: int) -> Tensor:
@@ -127,7 +112,7 @@ def learned(x: Tensor, moments: Moments, seed: int) -> Tensor:
 def backtracking(x: Tensor, moments: Moments, seed: int) -> Tensor:
     """The search of `propose`, as it is."""
     found = automorphisms(estimate(x[:, None].numpy(), seed=seed), seed=seed)
-    return tested(torch.from_numpy(found.permutations), moments)
+    return commutant_among(moments, torch.from_numpy(found.permutations)).sources
 
 
 def null_space(x: Tensor, moments: Moments, seed: int) -> Tensor:
@@ -139,7 +124,8 @@ def null_space(x: Tensor, moments: Moments, seed: int) -> Tensor:
         operator += commutator @ commutator
     basis = torch.linalg.eigh(operator).eigenvectors[:, :D].T.reshape(D, D, D)
     weights = torch.randn(DRAWS, D, generator=torch.Generator().manual_seed(seed))
-    return tested(rounded(torch.einsum("nb,bpq->npq", weights.double(), basis)), moments)
+    matrices = torch.einsum("nb,bpq->npq", weights.double(), basis)
+    return commutant_among(moments, nearest_permutation(matrices)).sources
 
 
 def signs(x: Tensor, moments: Moments, seed: int) -> Tensor:
@@ -147,20 +133,8 @@ def signs(x: Tensor, moments: Moments, seed: int) -> Tensor:
     U = torch.linalg.eigh(moments.units.sum(0).double()).eigenvectors
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randint(2, (DRAWS, len(U)), generator=generator) * 2 - 1
-    return tested(rounded(torch.einsum("pu,nu,qu->npq", U, chosen.double(), U)), moments)
-
-
-def rounded(matrices: Float[Tensor, "N D D"]) -> Int[Tensor, "M D"]:
-    """The nearest permutations, each once."""
-    return torch.unique(nearest_permutation(matrices), dim=0)
-
-
-def tested(sources: Int[Tensor, "N D"], moments: Moments) -> Int[Tensor, "G D"]:
-    """The group of those that the moments do not refuse, best first."""
-    p = moments.test(sources)[1]
-    order = p.argsort(descending=True)
-    identity = torch.arange(moments.positions)[None]
-    return grown(identity, sources[order[p[order] >= LEVEL]], moments)
+    matrices = torch.einsum("pu,nu,qu->npq", U, chosen.double(), U)
+    return commutant_among(moments, nearest_permutation(matrices)).sources
 
 
 WAYS: dict[str, Callable[[Tensor, Moments, int], Tensor]] = {

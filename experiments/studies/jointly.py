@@ -15,9 +15,9 @@ start near uniform, and the task is trained from the first step.
 """
 
 import argparse
-import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -30,13 +30,13 @@ from experiments.image_settings import ImageRun, source_folder
 from experiments.jobs import settings
 from experiments.moments.running import named
 from experiments.protocol import protocol
+from experiments.resumed import resumed
 from experiments.study_networks import network
 from symshare import groups
 from symshare.analysis import nearest_permutation
-from symshare.files import write_atomically
 from symshare.layers.convolution import Convolution
-from symshare.moments import Moments
-from symshare.moments.alignment import ENTROPY, LEVEL, SOFT, Questions, grown, starts_with
+from symshare.moments import Moments, commutant_among
+from symshare.moments.alignment import ENTROPY, SOFT, Questions, starts_with
 from symshare.moments.readings import Readings
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import BLOCKS
@@ -149,15 +149,13 @@ class Running:
         """Keep what the moments do not refuse; ask for what is missing."""
         with torch.no_grad():
             sources = nearest_permutation(self.stack())[1:]
-        fits = moments.test(sources)[1] >= LEVEL
-        self.known = grown(torch.arange(self.stack.positions)[None], sources[fits], moments)
-        rows = [tuple(row) for row in sources.tolist()]
-        again = [i for i, row in enumerate(rows) if not fits[i] or row in rows[:i]]
+        self.known = commutant_among(moments, sources).sources
+        rows, known = sources.tolist(), self.known[1:].tolist()
+        again = [i for i, row in enumerate(rows) if row not in known or row in rows[:i]]
         # Products of what was found need no question.
-        kept = {row for i, row in enumerate(rows) if i not in again}
-        for element in self.known[1:]:
-            if again and tuple(element.tolist()) not in kept:
-                self._write(again.pop(0), element)
+        for element in known:
+            if again and element not in rows:
+                self._write(again.pop(0), torch.tensor(element))
         self.done = not again
         if again:
             self._ask(torch.tensor(again))
@@ -179,13 +177,9 @@ def main(options: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args(options)
     torch.set_num_threads(1)
-    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(row["order"], row["seed"], row["steps"]) for row in rows}
-    for seed in range(arguments.seeds):
-        for order in arguments.orders:
-            if (order, seed, arguments.steps) not in done:
-                rows.append(run(arguments.root, order, seed, arguments.steps))
-                write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
+    seeds, orders = range(arguments.seeds), arguments.orders
+    wanted = [(order, seed, arguments.steps) for seed in seeds for order in orders]
+    rows = resumed(arguments.out, ("order", "seed", "steps"), wanted, partial(run, arguments.root))
     print("| order | seed | steps | exact elements by layer | asked | test accuracy | s |")
     print("|---|---|---|---|---|---|---|")
     for row in rows:

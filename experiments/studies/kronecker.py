@@ -16,15 +16,14 @@ is one that is not found, but sharp: more than 0.9 of each column's mass lies on
 """
 
 import argparse
-import json
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from experiments.resumed import resumed
 from symshare import Fixed, GroupConv2d, Kronecker, Representation, groups
 from symshare.data import load, transform
-from symshare.files import write_atomically
 from symshare.models import SMALL, GroupCNN
 from symshare.representations.kronecker import Learned
 from symshare.representations.starts import near, random_permutations
@@ -45,13 +44,8 @@ def main(options: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args(options)
     torch.set_num_threads(1)
-    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(row["task"], row["start"], row["rate"], row["seed"]) for row in rows}
-    for seed in range(arguments.seeds):
-        for case in CASES:
-            if (*case, seed) not in done:
-                rows.append(row(*case, seed))
-                write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
+    wanted = [(*case, seed) for seed in range(arguments.seeds) for case in CASES]
+    rows = resumed(arguments.out, ("task", "start", "rate", "seed"), wanted, row)
     print("| task | A | rate | found | frozen | mass on the table | score |")
     print("|---|---|---|---|---|---|---|")
     for task, start, rate in CASES:

@@ -11,7 +11,6 @@ reversed, since its second moments are even.
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 from statistics import mean
@@ -21,11 +20,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from experiments.resumed import resumed
 from experiments.toys.problem import problem, sample
 from experiments.toys.setup import Task, toy_config
 from symshare.analysis import nearest_permutation
 from symshare.data import stream
-from symshare.files import write_atomically
 from symshare.moments import commutant, of_samples
 
 SAMPLES = 20_000
@@ -40,13 +39,8 @@ def main(options: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args(options)
     torch.set_num_threads(1)
-    rows = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
-    done = {(row["task"], row["seed"]) for row in rows}
-    for task in TASKS:
-        for seed in range(arguments.seeds):
-            if (task, seed) not in done:
-                rows.append(run(task, seed))
-                write_atomically(arguments.out, json.dumps(rows, indent=1).encode())
+    wanted = [(task, seed) for task in TASKS for seed in range(arguments.seeds)]
+    rows = resumed(arguments.out, ("task", "seed"), wanted, run)
     print("| problem | elements that occur | of which leave the law | found | beside | power | s |")
     print("|---|---|---|---|---|---|---|")
     for task in TASKS:

@@ -3,7 +3,7 @@
 No list of groups and no training on labels is needed; see :func:`learn_stacks`.
 """
 
-from symshare.moments.alignment import Commutant, commutant
+from symshare.moments.alignment import Commutant, commutant, commutant_among
 from symshare.moments.network import (
     LearnedLayer,
     learn_stacks,
@@ -18,6 +18,7 @@ __all__ = [
     "LearnedLayer",
     "Moments",
     "commutant",
+    "commutant_among",
     "learn_stacks",
     "learned_network",
     "of_layer",

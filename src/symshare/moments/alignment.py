@@ -126,8 +126,8 @@ def commutant(
     >>> sorted(found.sources.tolist()) == sorted(turns.tolist())
     True
     """
-    generator = torch.Generator().manual_seed(seed)
-    readings, power = Readings(moments, generator), _power(moments, seed)
+    readings = Readings(moments, torch.Generator().manual_seed(seed))
+    power = _power(moments, seed)
     known, questions = torch.arange(moments.positions)[None], Questions(readings.mean)
     nearest, rounds, idle = 0.0, 0, 0
     while power >= POWER and len(known) < min(enough, CAP):
@@ -140,11 +140,9 @@ def commutant(
             idle = 0
             continue
         rounds += 1
-        fresh = nearest_permutation(_descend(readings, wanted, steps, generator, watch))
-        p = moments.test(fresh)[1]
-        nearest = max([nearest, *p[p < LEVEL].tolist()])
-        order = p.argsort(descending=True, stable=True)
-        larger = grown(known, fresh[order[p[order] >= LEVEL]], moments)
+        fresh = nearest_permutation(_descend(readings, wanted, steps, watch))
+        larger, refused = _grown(known, fresh, moments)
+        nearest = max(nearest, refused)
         idle = idle + 1 if len(larger) == len(known) else 0
         known = larger
     ratios, p_values = moments.test(known)
@@ -173,11 +171,8 @@ def commutant_among(
     >>> found.sources[1].tolist()
     [2, 1, 0, 5, 4, 3, 8, 7, 6]
     """
-    known = torch.arange(moments.positions)[None]
-    p = moments.test(candidates)[1]
-    order = p.argsort(descending=True, stable=True)
-    known = grown(known, candidates[order[p[order] >= LEVEL]], moments)
-    nearest, power = max(p[p < LEVEL].tolist(), default=0.0), _power(moments, seed)
+    known, nearest = _grown(torch.arange(moments.positions)[None], candidates, moments)
+    power = _power(moments, seed)
     return Commutant(known, *moments.test(known), nearest, power, 0, len(known) >= CAP)
 
 
@@ -271,11 +266,10 @@ def _descend(
     readings: Readings,
     wanted: list[list[tuple[int, int]]],
     steps: int,
-    generator: torch.Generator,
     watch: Watch,
 ) -> Float[Tensor, "S D D"]:
     """Learn matrices that commute with moments; for its pairs (p, q) each moves q to p."""
-    logits, held = starts_with(wanted, readings.mean.shape[-1], generator)
+    logits, held = starts_with(wanted, readings.mean.shape[-1], readings.generator)
     projection = Projection(logits).train()
     projection.logits.register_hook(lambda gradient: gradient.masked_fill(held, 0))
     optimizer = torch.optim.Adam([projection.logits], RATE)
@@ -299,16 +293,18 @@ def _descend(
     return R
 
 
-def grown(
+def _grown(
     known: Int[Tensor, "G D"], fresh: Int[Tensor, "S D"], moments: Moments
-) -> Int[Tensor, "H D"]:
-    """The group of what is known and of those that may be added, in their order, up to `CAP`.
+) -> tuple[Int[Tensor, "H D"], float]:
+    """The group of what is known and of what the moments do not reject, best first, up to `CAP`.
 
     A symmetry has all its products with others: one is added only where the moments reject none of
-    the elements that come with it.
+    the elements that come with it. Also the largest p value of those that they do reject.
     """
+    p = moments.test(fresh)[1]
+    order = p.argsort(descending=True, stable=True)
     group = [tuple(row) for row in known.tolist()]
-    for element in map(tuple, fresh.tolist()):
+    for element in map(tuple, fresh[order[p[order] >= LEVEL]].tolist()):
         if element in group or len(group) >= CAP:
             continue
         products = generated([*group, element], lambda g, h: tuple(g[i] for i in h))
@@ -316,4 +312,4 @@ def grown(
         new = torch.tensor([row for row in larger if row not in group])
         if bool((moments.test(new)[1] >= LEVEL).all()):
             group = larger
-    return torch.tensor(group)
+    return torch.tensor(group), max(p[p < LEVEL].tolist(), default=0.0)
