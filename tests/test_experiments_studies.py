@@ -160,6 +160,7 @@ def test_residuals_of_starts_that_end_at_an_element_fall_below_the_others():
 def test_stacks_learn_jointly_with_the_task(monkeypatch):
     """Mirrored streaks of two classes; a lifting layer and a group layer."""
     monkeypatch.setattr(jointly, "ROUND", 80)
+    monkeypatch.setattr(jointly, "WARM_UP", 0)
     torch.manual_seed(0)
     images = torch.randn(1200, 1, 8, 8).cumsum(2).cumsum(3)
     images[::2] = images[::2].flip(-1)

@@ -46,6 +46,10 @@ from symshare.train.loop import train
 
 Order = Literal["at once", "in order"]
 
+WARM_UP = 300
+"""Steps of the training before anything is asked: at the rate that stacks have before, of a
+one-cycle schedule, no question is answered within a round, and each is asked once."""
+
 FIRST = 2 * BLOCKS
 """Steps of a layer before it asks."""
 
@@ -60,12 +64,13 @@ class Jointly:
 
     def __init__(self, layers: list[Convolution], classes: int, order: Order, seed: int):
         generator = torch.Generator().manual_seed(seed)
-        self.order = order
+        self.order, self.steps = order, 0
         self.layers = [Running(layer, classes, generator) for layer in layers]
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
         """Before a step, when logits may still change."""
-        for layer in self.layers:
+        self.steps += 1
+        for layer in self.layers if self.steps > WARM_UP else ():
             layer.turn()
         return images, labels
 
