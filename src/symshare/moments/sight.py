@@ -35,6 +35,9 @@ class Sight:
         layer: a convolution that is not transposed.
         classes: number of classes.
         generator: of the patches that are drawn.
+
+    Attributes:
+        blocks: the moments of each block, [K, D, D], in the order in which they were added.
     """
 
     def __init__(self, layer: Convolution, classes: int, generator: torch.Generator):
