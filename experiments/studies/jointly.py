@@ -11,7 +11,8 @@ moments refuse, and copies, are asked for anew; products of what was found are w
 start near uniform, and the task is trained from the first step.
 
 - `at once`: all layers ask from the start.
-- `in order`: a layer starts its moments and asks once all layers below have all their elements.
+- `in order`: a layer starts its moments and asks once all layers below have all their elements,
+  which are then held exact: layers above tell 0.99997 of the mass of a permutation from it.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from symshare.analysis import nearest_permutation
 from symshare.layers.convolution import Convolution
 from symshare.moments import Moments, commutant_among
 from symshare.moments.alignment import ENTROPY, SOFT, Questions, starts_with
+from symshare.moments.network import HARD
 from symshare.moments.readings import Readings
 from symshare.moments.sight import Sight
 from symshare.moments.statistics import BLOCKS
@@ -119,9 +121,13 @@ class Running:
 
     def turn(self) -> None:
         """Ask, or look at the answer, when it is time to."""
-        if self.step < FIRST or self.done:
+        if self.done:
+            # What Adam has still to give would otherwise move them.
+            for slot, element in enumerate(self.stack()[1:].argmax(-1)):
+                self._write(slot, element, HARD)
+        elif self.step < FIRST:
             return
-        if self.questions is None:
+        elif self.questions is None:
             self.questions = Questions(Readings(self._moments(), self.generator).mean)
             self._ask(torch.arange(len(self.stack.logits)))
         elif self.since == ROUND:
@@ -160,15 +166,15 @@ class Running:
         # Products of what was found need no question.
         for element in known:
             if again and element not in rows:
-                self._write(again.pop(0), torch.tensor(element))
+                self._write(again.pop(0), torch.tensor(element), SHARP_MASS)
         self.done = not again
         if again:
             self._ask(torch.tensor(again))
 
-    def _write(self, slot: int, element: Tensor) -> None:
+    def _write(self, slot: int, element: Tensor, mass: float) -> None:
         """Start a slot near a permutation."""
         with torch.no_grad():
-            self.stack.logits[slot] = near(one_hot(element, len(element)).float(), SHARP_MASS)
+            self.stack.logits[slot] = near(one_hot(element, len(element)).float(), mass)
             self.held[slot] = False
 
 
