@@ -1,5 +1,6 @@
 import dataclasses
 import math
+from bisect import bisect_right
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from symshare.data import Copies, LabelledImages, sample, transform
 from symshare.discovery.wording import sentence
 from symshare.judge import Evidence, decide, gather, is_settled
 from symshare.judge import evidence as judge_evidence
+from symshare.judge.judgement import judge_candidates, measure_power
 from symshare.judge.likelihood import NormalLaws
 from symshare.judge.statistics import (
     Estimate,
@@ -23,6 +25,7 @@ from symshare.judge.statistics import (
     told_apart,
     upper_share,
 )
+from symshare.judge.thresholds import KEPT
 from symshare.judge.witness import NOISE, GuessBoth, Witness, of_class, permute
 from symshare.train import loop
 from symshare.train.settings import OptimConfig
@@ -85,6 +88,12 @@ def evidence(
 
 def words(verdict):
     return sentence(verdict, False, tuple("abcd"))
+
+
+def judged(found, action, power):
+    """What is said of each candidate before they are looked at as a set."""
+    inverses = [row.index(0) - 1 for row in action.table.tolist()[1:]]
+    return judge_candidates(found, action.names[1:], inverses, power)
 
 
 def excesses(action, true):
@@ -237,17 +246,19 @@ def test_copies_are_no_evidence():
     assert (honest.samples, honest.independent) == (4000, 40)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_level_holds_for_clusters_at_exactly_the_bound():
     generator = torch.Generator().manual_seed(0)
     clusters = torch.arange(2000) // 10
-    base = evidence([0.0], n=2000, noise=0.0, clusters=clusters)
-    flip = groups.flips("W")
+    base = evidence([0.0], n=2000, noise=0.0, classes=2, clusters=clusters)
+    flip, power = groups.flips("W"), measure_power(base)
     delta = decide(base, flip).delta
     false = 0
     for _ in range(300):
         source = torch.randn(1, 200, generator=generator).repeat_interleave(10, 1)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + source)
-        false += decide(trial, flip).judgements[0].status == "symmetric"
+        (judgement,) = judged(trial, flip, power)
+        false += judgement.status == "symmetric"
     assert 1 <= false <= 12
 
 
@@ -330,9 +341,10 @@ def test_undecided_with_few_images():
     assert {j.status for j in verdict.judgements} == {"undecided"}
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_what_the_printed_interval_decides_is_decided():
     generator = torch.Generator().manual_seed(0)
-    for _ in range(50):
+    for _ in range(20):
         costs = (torch.rand(7, generator=generator) * 0.3).tolist()
         verdict = decide(evidence(costs, noise=0.8), D4)
         for j in verdict.judgements:
@@ -345,17 +357,18 @@ def test_what_the_printed_interval_decides_is_decided():
                 assert j.excess_loss < verdict.delta
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_level_holds_over_all_candidates(monkeypatch):
     """Seven elements exactly at delta: so large a share of studies may claim any, and not less."""
     monkeypatch.setattr("symshare.judge.judgement.LEVEL", 0.2)
     generator = torch.Generator().manual_seed(0)
-    base = evidence([0.0] * 7, n=1600)
-    delta = decide(base, D4).delta
+    base = evidence([0.0] * 7, n=3200, classes=2)
+    power, delta = measure_power(base), decide(base, D4).delta
     false = 0
     for _ in range(150):
-        noise = torch.randn(7, 1600, generator=generator)
+        noise = torch.randn(7, 3200, generator=generator)
         trial = dataclasses.replace(base, moved_loss=base.loss + delta + noise)
-        false += any(j.status == "symmetric" for j in decide(trial, D4).judgements)
+        false += any(j.status == "symmetric" for j in judged(trial, D4, power))
     assert 0.5 * 0.2 * 150 <= false <= 1.4 * 0.2 * 150
 
 
@@ -708,14 +721,21 @@ def test_what_can_be_known_is_nothing_where_networks_know_nothing():
 
 
 def test_what_is_kept_beyond_guessing_has_its_level():
-    """At a true share of exactly 0.3 the bound lies above it in at most 5 % of draws, or nearly."""
-    generator = np.random.default_rng(0)
-    kept, guessed = generator.binomial([[100], [300]], [[0.37], [0.1]], (2, 4000))
-    bounds = [
-        lower_beyond_guessing(hits / 100, 100.0, alarms / 300, 300.0, 0.05)
-        for hits, alarms in zip(kept.tolist(), guessed.tolist(), strict=True)
-    ]
-    assert 0.035 < np.mean(np.array(bounds) > 0.3) < 0.06
+    """At a true share of exactly 0.3 the bound lies above it in at most 5 % of draws, or nearly.
+
+    The probability is summed over all numbers of alarms that are likely. The bound grows with the
+    number of hits, so a bisection finds from where on it is above 0.3.
+    """
+    kept, guessed = stats.binom(100, 0.37), stats.binom(300, 0.1)
+    above = 0.0
+    for alarms in range(int(guessed.ppf(1e-5)), int(guessed.isf(1e-5)) + 1):
+
+        def bound(hits, alarms=alarms):
+            return lower_beyond_guessing(hits / 100, 100.0, alarms / 300, 300.0, 0.05)
+
+        first = bisect_right(range(101), 0.3, key=bound)
+        above += guessed.pmf(alarms) * kept.sf(first - 1)
+    assert 0.035 < above < 0.06
 
 
 @pytest.mark.parametrize(("kept", "settled"), [(0.0, True), (0.45, False), (0.9, True)])
@@ -794,18 +814,21 @@ def test_one_large_cluster_counts_as_few():
     assert verdict.word == "undecided"
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_a_partial_symmetry_is_counted_by_cluster():
     """Every class keeps a quarter of its ten groups, each wholly or not at all: that is no 0.3."""
     generator = torch.Generator().manual_seed(0)
     clusters = torch.arange(4000) // 100
     labels = clusters % 4
     base = evidence([2.0], n=4000, clusters=clusters)
+    flip, power = groups.flips("W"), measure_power(base)
     false = 0
     for _ in range(100):
         kept = torch.rand(40, generator=generator)[clusters] < 0.25
         prediction = torch.where(kept, labels, (labels + 1) % 4)[None]
         trial = dataclasses.replace(base, labels=labels, moved_prediction=prediction)
-        false += decide(trial, groups.flips("W")).word == "partial"
+        (judgement,) = judged(trial, flip, power)
+        false += judgement.status == "broken" and judgement.kept_share_min_lower >= KEPT
     assert false <= 4
 
 
@@ -934,7 +957,7 @@ def test_a_placeholder_in_the_place_of_many_images_is_noticed(bars):
     assert found.unasked == 0
 
 
-@pytest.mark.parametrize("n", [8, 10, 12])
+@pytest.mark.parametrize("n", [8, 12])
 def test_a_handful_of_images_is_no_error(n):
     images = torch.rand(n, 1, 6, 6, generator=torch.Generator().manual_seed(n))
     data = LabelledImages(images, torch.arange(n) % 2, ("a", "b"))
