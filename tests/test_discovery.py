@@ -98,29 +98,33 @@ def test_a_second_call_computes_nothing(turned, whole):
     assert len(before) > 8
 
 
-@pytest.mark.parametrize("step", ["propose_candidates", "gather_evidence", "fit_splits"])
-def test_goes_on_after_a_power_cut(turned, whole, tmp_path, monkeypatch, step):
+def cut_at(step, *arrays, out, **options):
+    """A discovery in which the power is cut where a step would begin."""
+
     def cut(*_, **__):
         raise RuntimeError("power cut")
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"symshare.discovery.run.{step}", cut)
         with pytest.raises(RuntimeError, match="power cut"):
-            symshare.discover(*turned, out=tmp_path / "cut")
+            symshare.discover(*arrays, out=out, **options)
+
+
+def verdict_alone(*arrays, out, **options):
+    """What is on record before any networks are compared."""
+    cut_at("fit_splits", *arrays, out=out, **options)
+    return VerdictRecord.read(out / "verdict.json")
+
+
+def test_goes_on_after_a_power_cut_before_every_step(turned, whole, tmp_path):
+    for step in ("propose_candidates", "gather_evidence"):
+        cut_at(step, *turned, out=tmp_path / "cut")
+        assert not (tmp_path / "cut/verdict.json").exists()
+    record = verdict_alone(*turned, out=tmp_path / "cut")
+    assert (record.group, record.accuracy["cnn"]) == ("C4", None)
     resumed = symshare.discover(*turned, out=tmp_path / "cut")
     assert resumed.record.elements == whole.record.elements
     assert resumed.record.accuracy == whole.record.accuracy
-
-
-def test_the_verdict_is_written_before_the_networks_are_compared(turned, tmp_path, monkeypatch):
-    def cut(*_, **__):
-        raise RuntimeError("power cut")
-
-    monkeypatch.setattr("symshare.discovery.run.fit_splits", cut)
-    with pytest.raises(RuntimeError, match="power cut"):
-        symshare.discover(*turned, out=tmp_path / "run")
-    record = VerdictRecord.read(tmp_path / "run/verdict.json")
-    assert (record.group, record.accuracy["cnn"]) == ("C4", None)
 
 
 def test_judges_the_users_candidates(turned, tmp_path):
@@ -130,8 +134,8 @@ def test_judges_the_users_candidates(turned, tmp_path):
     extra = groups.from_permutations(
         torch.stack([torch.arange(64), corner]), (8, 8), ["id", "swap"]
     )
-    found = symshare.discover(images, labels, candidates=extra, out=tmp_path / "run")
-    element = next(e for e in found.record.elements if e.name == "swap")
+    record = verdict_alone(images, labels, candidates=extra, out=tmp_path / "run")
+    element = next(e for e in record.elements if e.name == "swap")
     assert element.source == "user"
     assert element.kernel_permutation is None
 
@@ -281,7 +285,7 @@ def test_a_folder_in_use_is_left_alone(turned, tmp_path, monkeypatch):
 
 def test_takes_numbers_and_names_of_numpy(turned, tmp_path):
     images, labels = turned
-    found = symshare.discover(
+    record = verdict_alone(
         images,
         labels,
         classes=np.unique(labels),
@@ -289,8 +293,8 @@ def test_takes_numbers_and_names_of_numpy(turned, tmp_path):
         candidates=groups.rotations(4),
         out=tmp_path / "run",
     )
-    assert found.record.classes == ("0", "1", "2", "3")
-    assert found.record.commands == (
+    assert record.classes == ("0", "1", "2", "3")
+    assert record.commands == (
         "symshare.discover(images, labels, classes=classes, candidates=candidates, seed=1)",
     )
 
@@ -374,10 +378,10 @@ def _all_caveats(verdict):
 def test_groups_go_from_the_call_to_the_verdict(turned, tmp_path):
     images, labels = turned
     patients = [f"patient {i // 4}" for i in range(960)]
-    found = symshare.discover(images, labels, groups=patients, out=tmp_path / "run")
-    assert found.group == "C4"
-    assert found.record.independent <= 240 * 0.9
-    assert "groups=groups" in found.record.commands[0]
+    record = verdict_alone(images, labels, groups=patients, out=tmp_path / "run")
+    assert record.group == "C4"
+    assert record.independent <= 240 * 0.9
+    assert "groups=groups" in record.commands[0]
 
 
 def test_groups_that_cannot_be_divided_are_refused_before_anything_is_written(turned, tmp_path):
@@ -424,7 +428,9 @@ def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeyp
         return test(self, data, law)
 
     monkeypatch.setattr(Trained, "test", count)
-    symshare.discover(*turned, seed=1, out=tmp_path / "run")
+    shutil.copytree(whole.out, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run/runs")
+    symshare.discover(*turned, out=tmp_path / "run")
     assert read == [192] * 8
 
 
