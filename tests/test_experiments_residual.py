@@ -271,6 +271,7 @@ class TestEveryKind:
         assert torch.equal(other.eval()(x), net(x))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_an_exported_file_computes_the_same(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -266,6 +266,7 @@ def test_functional_transforms():
     torch.testing.assert_close(jacobian, expected)
 
 
+@pytest.mark.slow  # tests/test_state.py compiles stacks that call it
 def test_compiles_without_a_break(unwrapped):
     projected = import_module("symshare.sinkhorn").project
 

@@ -535,8 +535,11 @@ def compare(found, expected):
 
 
 SLOW = pytest.mark.slow  # to trace hundreds of operators once more
-TRACED = [pytest.param(k, marks=[SLOW] * (k == "kronecker")) for k in KINDS]
-"""All kinds; what is traced of "kronecker" is traced of "kronecker-learned" as well."""
+
+
+def traced(*left_out):
+    """All kinds, of which these are slow."""
+    return [pytest.param(kind, marks=[SLOW] * (kind in left_out)) for kind in KINDS]
 
 
 def trains_alike(network, x, backend):
@@ -545,7 +548,8 @@ def trains_alike(network, x, backend):
     compare(outcome(compiled, network, x), outcome(twin, twin, x))
 
 
-@pytest.mark.parametrize("kind", TRACED)
+# What is traced of "kronecker" and "sinkhorn" is traced of "kronecker-learned" as well.
+@pytest.mark.parametrize("kind", traced("kronecker", "sinkhorn"))
 def test_compiled_it_trains_alike(plain, x):
     trains_alike(plain, x, "aot_eager")
 
@@ -579,7 +583,8 @@ def test_compiled_it_computes_alike(plain, x):
     compare(compiled(x), plain(x))
 
 
-@pytest.mark.parametrize("kind", TRACED)
+# The products of "kronecker" know nothing of batch and space, and are traced in training above.
+@pytest.mark.parametrize("kind", traced("kronecker", "kronecker-learned"))
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=SLOW)])
 def test_exported_it_takes_any_batch_and_space(plain, x, strict):
     plain.eval()
