@@ -99,6 +99,7 @@ def test_stacks_from_images(tmp_path):
     assert high > 235
 
 
+@pytest.mark.slow
 def test_discover_arrays(tmp_path):
     printed = run("discover_arrays", tmp_path)
     assert "verdict group, group C2, found flipW" in printed
