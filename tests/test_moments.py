@@ -130,7 +130,7 @@ REGULAR = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if actions.shape[1] == 192 else [])
+        pytest.param(name, marks=[pytest.mark.slow] if actions.shape[1] > 72 else [])
         for name, (actions, _) in REGULAR.items()
     ],
 )
@@ -146,7 +146,7 @@ def test_hidden_groups_of_many_elements_on_many_positions_are_found(name):
 
 def test_samples_of_any_floating_type_and_layout_and_of_several_channels_are_read():
     x = mixed(4000, HIDDEN["turns"])
-    same = [x, x.double(), x.t().contiguous().t(), torch.stack([x, -2 * x], 1)]
+    same = [x, x.double().t().contiguous().t(), torch.stack([x, -2 * x], 1)]
     found = [commutant(of_samples(samples), steps=60) for samples in same]
     assert set(rows(found[0].sources)) >= set(rows(HIDDEN["turns"]))
     assert all(rows(one.sources) == rows(found[0].sources) for one in found)
@@ -239,8 +239,8 @@ def test_a_class_may_have_what_others_lack():
     identity, left, half, right = HIDDEN["turns"].tolist()
     x = torch.cat([mixed(20_000, [identity, left]), mixed(20_000, [half, right])])
     labels = torch.arange(40_000) // 20_000
-    assert len(commutant(of_samples(x), steps=150).sources) == 4
-    assert len(commutant(of_samples(x, labels), steps=150).sources) == 1
+    assert len(commutant(of_samples(x), steps=100).sources) == 4
+    assert len(commutant(of_samples(x, labels), steps=100).sources) == 1
 
 
 def test_the_energy_is_that_of_its_definition_and_convex():
@@ -295,7 +295,6 @@ def invariance_error(model, x, moved):
 
 CASES = {
     "signals": (1, (1200, 1, 16), [(-1,)], {}),
-    "images": (2, (1200, 1, 9, 9), [(-1,)], {}),
     "colours": (2, (1200, 3, 9, 9), [(-2,)], {}),
     "both mirrors": (2, (4800, 1, 9, 9), [(-1,), (-2,), (-2, -1)], {}),
     "strides and padding": (2, (1200, 2, 9, 9), [(-1,)], {"stride": 2, "padding": 1}),
@@ -374,7 +373,8 @@ def test_a_network_gets_as_many_elements_as_its_images_have(mirrors):
         assert "one element" in records[1].note
 
 
-def test_with_as_many_elements_as_slots_a_network_is_built_once_and_as_by_learn_stacks():
+def test_with_as_many_elements_as_slots_a_network_is_built_once_and_as_by_learn_stacks(monkeypatch):
+    monkeypatch.setattr(network, "commutant", partial(commutant, steps=30))
     x = walks(600, 1, 9, 9)
     x[300:] = x[300:].flip(-1)
     torch.manual_seed(0)
@@ -469,7 +469,8 @@ def test_labels_of_another_length_are_refused(tmp_path):
     assert "expected a label for each image, got 3 labels for 64 images" in said
 
 
-def test_the_same_seed_learns_the_same_and_leaves_the_callers_generator_alone():
+def test_the_same_seed_learns_the_same_and_leaves_the_callers_generator_alone(monkeypatch):
+    monkeypatch.setattr(network, "commutant", partial(commutant, steps=20))
     x = walks(600, 1, 8, 8)
     states = []
     for _ in range(2):
