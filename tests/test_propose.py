@@ -262,17 +262,18 @@ class TestStatistics:
         images = tensor(turned(templates_drawn(8, (5, 5)), 8))
         assert propose(images, seed=3) == propose(images, seed=3)
 
+    @pytest.mark.usefixtures("unchecked")
     def test_rates(self) -> None:
-        """Of 20 draws each, those in which something is missed, or something false admitted."""
+        """Of 12 draws each, those in which something is missed, or something false admitted."""
         missed = false = 0
-        for seed in range(20):
+        for seed in range(12):
             images = templates_drawn(seed, (4, 4))
             upright, quarter = propose(tensor(images)), propose(tensor(turned(images, seed)))
             missed += not admitted(quarter) >= C4
             false += not admitted(quarter) <= C4
             false += admitted(upright) != {"id"}
         assert missed <= 1
-        assert false <= 2
+        assert false <= 1
 
 
 class TestAutomorphisms:

@@ -120,9 +120,9 @@ def commutant(
     >>> shuffle = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     >>> turns = shuffle.argsort()[groups.rotations(4).permutation((3, 3))[:, shuffle]]
     >>> _ = torch.manual_seed(1)
-    >>> x = torch.randn(20_000, 9) @ torch.randn(9, 9)
-    >>> x = x.gather(1, turns[torch.randint(4, (20_000,))])
-    >>> found = commutant(of_samples(x), steps=100)
+    >>> x = torch.randn(8000, 9) @ torch.randn(9, 9)
+    >>> x = x.gather(1, turns[torch.randint(4, (8000,))])
+    >>> found = commutant(of_samples(x), steps=60)
     >>> sorted(found.sources.tolist()) == sorted(turns.tolist())
     True
     """
