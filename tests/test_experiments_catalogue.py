@@ -1,6 +1,7 @@
 """The rows of the studies: what their files say, and what networks they make."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -30,10 +31,15 @@ def test_the_studies_are_those_of_the_paper():
     assert list(STUDIES) == NAMES
 
 
+@cache
+def of_budget(budget):
+    """The settings of every row, by its name."""
+    return {job.row.name: job.config for job in jobs(select("all"), budget, seeds=1)}
+
+
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_every_row_has_sound_settings(budget):
-    for job in jobs(select("all"), budget, seeds=1):
-        assert job.config is not None
+    assert None not in of_budget(budget).values()
 
 
 def test_every_file_belongs_to_a_study_and_says_nothing_twice():
@@ -137,7 +143,7 @@ PUBLISHED = select("all", ["B"])
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row.name)
 def test_published_rows_have_every_item_of_the_published_protocol(row):
-    config = settings(row, "paper", seed=0)
+    config = of_budget("paper")[row.name]
     assert isinstance(config, ImageRun)
     images, network, optim = config.images, config.network, config.optim
     mnist = images.source == "mnist"
@@ -175,7 +181,7 @@ def test_the_published_padding_and_the_corrected_one_are_rows():
 def test_every_row_of_tier_a_has_the_sound_protocol():
     for row in select("all", ["A"]):
         if row.task == "images":
-            config = settings(row, "paper", seed=0)
+            config = of_budget("paper")[row.name]
             assert (config.images.holdout, config.images.noise) == ("validation", 0.0)
             assert config.optim.schedule == "one-cycle"
             assert config.optim.representation_decay == 0.0
