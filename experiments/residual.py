@@ -36,6 +36,11 @@ class ResidualArchitecture:
         return 5
 
     @property
+    def taps(self) -> int:
+        """Positions of a kernel."""
+        return self.kernel_size**2
+
+    @property
     def smallest(self) -> int:
         """Pixels a side that an image needs: each block halves what the lifting leaves.
 
@@ -53,7 +58,7 @@ class ResidualArchitecture:
         self, in_channels: int, classes: int, channels: int, group_size: int
     ) -> int:
         """Parameters of a network of this shape, those of its representations left out."""
-        taps, C = self.kernel_size**2, channels
+        taps, C = self.taps, channels
         lifting = C * (in_channels * taps + 1) + 2 * C
         first = 2 * C * (C * group_size * taps + 1) + 2 * C
         second = 2 * C * (C * group_size * taps + 1) + 2 * C * (2 * C * group_size * taps + 1)

@@ -38,7 +38,7 @@ BAD = {
     "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
     "groups of digits": (
         ["discover", "digits", "--groups", "patient"],
-        "digits: expected no groups, got 'patient'; its images have none, leave it out",
+        "digits: expected no groups, got 'patient'; it is for files of your own, leave it out",
     ),
     "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
     "steps that are no number": (
@@ -52,7 +52,7 @@ BAD = {
     "bad element": (["fit", "--model.kind", "gcnn", "--model.group", "[rot45]"], "rot45"),
     "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
     "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
-    "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 pixels a side"),
+    "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 positions along each"),
 }
 
 
@@ -115,7 +115,7 @@ BAD_FILES = {
     "negative label": (lambda i, y: (i, y - 1), "-1"),
     "float labels": (lambda i, y: (i, y + 0.5), "integer"),
     "too few": (lambda i, y: (i[:6], y[:6]), "at least 5 different images"),
-    "no axes": (lambda i, y: (i[:, 0, 0, 0], y), "N, C, H, W"),
+    "no axes": (lambda i, y: (i[:, 0, 0, 0], y), "2 to 5 axes"),
     "channels last": (lambda i, y: (np.zeros((60, 8, 8, 3)), y), "`layout`"),
     "one group": (lambda i, y: (i, y, np.zeros(60, int)), "at least 5 groups, got class '0' in 1"),
     "missing group": (lambda i, y: (i, y, np.r_[np.nan, :59]), "groups: expected a group for ev"),
@@ -163,7 +163,7 @@ def test_an_oblong_image_cannot_be_turned(tmp_path, monkeypatch, capsys):
         tmp_path / "mine.npz", np.random.default_rng(0).random((60, 6, 9)), np.arange(60) % 2
     )
     with pytest.raises(SystemExit):
-        main(["discover", path, "--transform", "quarter"])
+        main(["discover", path, "--transform", "quarter", "--data.layout", "NHW"])
     assert "square" in capsys.readouterr().err
 
 

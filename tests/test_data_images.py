@@ -55,11 +55,11 @@ def test_from_arrays_reads(values, expected):
     assert data.classes == ("0", "1")
 
 
-CLEAR = [(1, 8, 8), (3, 32, 32), (4, 9, 9), (3, 4, 4), (3, 48, 64), (2, 4, 6), (5, 8, 8),
-         (12, 8, 8), (64, 8, 8), (12, 64, 48), (1, 1, 12), (1, 9, 6), (1, 1, 1)]  # fmt: skip
-UNCLEAR = [(8, 8, 5), (8, 8, 1), (9, 9, 3), (9, 6, 4), (48, 64, 3), (9, 9, 30), (11, 9, 30),
-           (8, 8, 8), (3, 3, 3), (4, 4, 4), (8, 3, 3), (64, 4, 4), (6, 1, 64),
-           (1, 12, 1)]  # fmt: skip
+CLEAR = [(1, 8, 8), (3, 32, 32), (4, 9, 9), (3, 48, 64), (2, 4, 6), (1, 9, 6), (1, 3, 3), (1, 12),
+         (1, 8, 8, 8), (3, 12, 9, 7), (4, 30, 64, 64)]  # fmt: skip
+UNCLEAR = [(8, 8, 5), (9, 9, 3), (9, 6, 4), (48, 64, 3), (9, 9, 30), (11, 9, 30),
+           (8, 8, 8), (3, 3, 3), (4, 4, 4), (8, 3, 3), (64, 4, 4), (3, 4, 4), (12, 64, 64),
+           (5, 8, 8), (30, 64, 48)]  # fmt: skip
 
 
 def numbered(shape):
@@ -75,23 +75,65 @@ def test_a_clear_layout_needs_no_name(shape):
 @pytest.mark.parametrize("shape", UNCLEAR, ids=str)
 def test_an_unclear_layout_is_asked_for(shape):
     images = numbered(shape)
-    with pytest.raises(ValueError, match="may as well be .*layout='NCHW' or layout='NHWC'"):
+    with pytest.raises(ValueError, match="layout='NCHW' or layout='NHWC' or layout='NDHW'"):
         LabelledImages.from_arrays(images, [0, 1])
     first = LabelledImages.from_arrays(images, [0, 1], layout="NCHW").images
     last = LabelledImages.from_arrays(images, [0, 1], layout="NHWC").images
     assert torch.equal(first, torch.tensor(images))
     assert torch.equal(last, torch.tensor(images.transpose(0, 3, 1, 2)))
     assert last.is_contiguous()
+    slices = LabelledImages.from_arrays(images, [0, 1], layout="NDHW")
+    assert torch.equal(slices.images, torch.tensor(images)[:, None])
+    assert slices.space == shape
 
 
-@pytest.mark.parametrize(("channels", "side"), [*product((1, 2, 3, 5, 30), (2, 3, 4, 5, 8, 28))])
+LAYOUTS = [("NL", (20,), (1, 20)), ("NCL", (3, 20), (3, 20)), ("NLC", (20, 3), (3, 20)),
+           ("NHW", (6, 20), (1, 6, 20)), ("NDHW", (7, 5, 6), (1, 7, 5, 6)),
+           ("NCDHW", (2, 4, 5, 6), (2, 4, 5, 6)),
+           ("NDHWC", (4, 5, 6, 2), (2, 4, 5, 6))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layout", "shape", "expected"), LAYOUTS, ids=lambda one: str(one))
+def test_signals_and_volumes_name_their_axes(layout, shape, expected):
+    values = numbered(shape)
+    if layout not in ("NCDHW",):
+        with pytest.raises(ValueError, match=f"layout='{layout}'.*`layout` beside"):
+            LabelledImages.from_arrays(values, [0, 1])
+    images = LabelledImages.from_arrays(values, [0, 1], layout=layout).images
+    back = images.movedim(1, layout.index("C")) if "C" in layout else images[:, 0]
+    assert images.shape[1:] == expected
+    assert torch.equal(back, torch.tensor(values))
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape", "axis"),
+    [("NCL", (3, 1), "L"), ("NCHW", (3, 1, 12), "H"), ("NHWC", (12, 1, 3), "W"),
+     ("NDHW", (1, 8, 8), "D")],
+)  # fmt: skip
+def test_an_axis_of_length_one_is_named(layout, shape, axis):
+    with pytest.raises(ValueError, match=f"got 1 along {axis} of {layout} .*drop that axis"):
+        LabelledImages.from_arrays(np.zeros((2, *shape)), [0, 1], layout=layout)
+
+
+@pytest.mark.parametrize(("channels", "side"), [*product((2, 3, 5, 30), (2, 3, 4, 5, 8, 28))])
 def test_square_images_with_channels_last_are_never_taken_in_silence(channels, side):
     with pytest.raises(ValueError, match="layout='NHWC'"):
         LabelledImages.from_arrays(np.zeros((2, side, side, channels)), [0, 1])
 
 
+def test_one_channel_may_be_last():
+    assert LabelledImages.from_arrays(np.zeros((2, 8, 9, 1)), [0, 1]).images.shape == (2, 1, 8, 9)
+
+
+@pytest.mark.parametrize("slices", [5, 16, 30])
+def test_volumes_of_one_channel_are_never_taken_for_images_in_silence(slices):
+    with pytest.raises(ValueError, match="layout='NDHW'"):
+        LabelledImages.from_arrays(np.zeros((2, slices, 64, 64)), [0, 1])
+
+
 @pytest.mark.parametrize(
-    ("shape", "layout"), [((8, 8), "NCHW"), ((1, 8, 8), "NHW"), ((1, 8, 8), "CHWN"), ((8, 8), "")]
+    ("shape", "layout"),
+    [((8, 8), "NCHW"), ((1, 8, 8), "NHW"), ((1, 8, 8), "CHWN"), ((8, 8), ""), ((8,), "NC")],
 )
 def test_a_layout_of_other_axes_is_refused(shape, layout):
     with pytest.raises(ValueError, match=rf"layout: expected 'N.* got '{layout}'"):
@@ -123,8 +165,8 @@ def test_large_images_are_accepted_and_fill_values_are_not():
 @pytest.mark.parametrize(
     ("images", "labels", "classes", "message"),
     [
-        (np.zeros((2, 3)), [0, 1], None, r"got 2 axes \[2, 3\]; only images are taken for now"),
-        (np.zeros((2, 1, 1, 3, 3)), [0, 1], None, "got 5 axes"),
+        (np.zeros(2), [0, 1], None, r"got 1 axes \[2\]"),
+        (np.zeros((2, 1, 1, 1, 3, 3)), [0, 1], None, "got 6 axes"),
         (np.zeros((2, 3, 3), int), [0, 1], None, "floats, .* got torch.int64; divide them"),
         ("mine.npz", None, None, "images: .* got the path 'mine.npz'; read the file first"),
         (Path("mine.npz"), None, None, "images: .* got the path 'mine.npz'"),
@@ -133,7 +175,7 @@ def test_large_images_are_accepted_and_fill_values_are_not():
         (np.zeros((2, 3, 3)), None, None, "labels: .* got None; give one integer per image"),
         (np.zeros((2, 3, 3)), ["cat", "dog"], None, "labels: .* numpy.unique.*classes=classes"),
         (np.zeros((2, 3, 3)), np.array(["cat", 1], object), None, "labels: .* type object; .*uni"),
-        (np.zeros((2, 3, 0)), [0, 1], None, "at least one pixel"),
+        (np.zeros((2, 0, 0)), [0, 1], None, "at least one pixel"),
         ([np.zeros((3, 3)), np.zeros((4, 4))], [0, 1], None, "a ragged sequence; resize"),
         (np.full((2, 3, 3), "x"), [0, 1], None, "array of numbers, got values of type <U1"),
         (spoiled(float("nan")), [0, 1] * 3, None, "in 2 of 6, first in image 3; remove or repair"),

@@ -25,6 +25,7 @@ from symshare.discovery.search import judge_pool
 from symshare.discovery.wording import caveats, sentence
 from symshare.judge import decide
 from symshare.moments import commutant
+from symshare.names import THINGS
 from symshare.propose import propose
 from symshare.records import NETWORKS, Seeds, VerdictRecord
 from symshare.train.loop import Trained
@@ -35,6 +36,7 @@ def tiny():
     """A standard budget that ends in seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(budgets.BUDGETS, "standard", Budget(1000, 200, 4, 2))
+        patch.setitem(budgets.BUDGETS, "quick", Budget(1000, 200, 4, 1))
         patch.setattr("symshare.moments.network.commutant", partial(commutant, steps=20))
         yield
 
@@ -140,19 +142,46 @@ def test_judges_the_users_candidates(turned, tmp_path):
     assert element.kernel_permutation is None
 
 
+def noisy(shape, count, seed):
+    """[count, *shape] drawn from three templates, with their numbers as labels."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % 3
+    noise = torch.randn(count, *shape, generator=generator)
+    return torch.randn(3, *shape, generator=generator)[labels] + 0.5 * noise, labels
+
+
 def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
-    generator = torch.Generator().manual_seed(0)
-    labels = torch.arange(1200) % 2
-    signal_ = torch.zeros(1200, 1, 1, 12)
-    for i, label in enumerate(labels.tolist()):
-        start = int(torch.randint(12, (1,), generator=generator))
-        signal_[i, 0, 0, (torch.tensor([0, 1 + 3 * label]) + start) % 12] = 1.0
-    noise = 0.1 * torch.rand(signal_.shape, generator=generator)
-    found = symshare.discover(signal_ + noise, labels, periodic=("W",), out=tmp_path / "run")
+    signals, labels = noisy((6,), 600, 0)
+    signals[::2] = signals[::2].flip(-1)
+    found = symshare.discover(signals, labels, layout="NL", out=tmp_path / "run", budget="quick")
     assert found.record.accuracy == dict.fromkeys(NETWORKS)
-    assert any("at least 7 pixels" in caveat for caveat in found.record.caveats)
-    assert found.verdict == "group"
-    assert len(found.found) == 23
+    assert any("at least 7 positions" in caveat for caveat in found.record.caveats)
+    assert (found.verdict, found.found) == ("group", ("reverse",))
+
+
+def test_signals_that_may_be_reversed(tmp_path):
+    signals, labels = noisy((2, 12), 600, 0)
+    signals[::2] = signals[::2].flip(-1)
+    found = symshare.discover(signals, labels, layout="NCL", out=tmp_path / "run", budget="quick")
+    assert (found.verdict, found.group, found.found) == ("group", "C2", ("reverse",))
+    assert found.record.accuracy["found"].n == 1
+    assert (found.record.elements[0].shape, found.record.elements[0].kernel_shape) == ((12,), (3,))
+    page = found.report.read_text()
+    assert "data:image/svg+xml;base64," in page
+
+
+def test_volumes_that_may_be_turned_about_one_axis(tmp_path):
+    volumes, labels = noisy((7, 7, 7), 600, 0)
+    steps = torch.randint(4, (600,), generator=torch.Generator().manual_seed(1)).tolist()
+    turned = [v.rot90(k, (-2, -1)) for v, k in zip(volumes, steps, strict=True)]
+    found = symshare.discover(
+        torch.stack(turned), labels, layout="NDHW", out=tmp_path / "run", budget="quick"
+    )
+    assert (found.verdict, found.group) == ("group", "C4")
+    assert found.found == ("x90", "x180", "x270")
+    assert found.record.accuracy["found"].n == 1
+    assert found.record.planned == ("cnn", "found", "sinkhorn")
+    assert any("48 elements" in caveat for caveat in found.record.caveats)
 
 
 def test_partial_sets_become_networks_of_two_elements():
@@ -304,7 +333,7 @@ def test_takes_channels_last_where_that_is_said(turned, monkeypatch, unchecked):
     last = np.repeat(images[:, 0, :, :, None], 2, axis=3)
     seen = []
     monkeypatch.setattr("symshare.discovery.run._discover", lambda *a, **k: seen.append(a))
-    with pytest.raises(ValueError, match="may as well be .*layout='NHWC'"):
+    with pytest.raises(ValueError, match="several things; .*layout='NHWC'"):
         symshare.discover(last, labels)
     symshare.discover(last, labels, layout="NHWC")
     _, command, parts, *_ = seen[0]
@@ -343,15 +372,15 @@ def test_says_where_images_are_too_few_to_tell_approximate_from_exact():
     found = test_judge.evidence([0.03], noise=0.9)
     verdict = decide(found, half)
     assert (verdict.word, verdict.possible) == ("approximate", None)
-    words = sentence(verdict, False, tuple("abcd"))
-    assert "C2 at least approximately" in words
+    words = sentence(verdict, False, tuple("abcd"), THINGS[2])
+    assert "these images mean the same at least approximately: the symmetry group is C2." in words
     assert "400 independent samples are too few to tell whether it is exact" in words
 
 
 def test_says_contains_where_a_cap_cut_the_candidates():
     verdict = decide(test_judge.evidence([0.0]), groups.rotations(2))
-    assert sentence(verdict, True, tuple("abcd")).startswith(
-        "The symmetry group of the data contains C2: "
+    assert sentence(verdict, True, tuple("abcd"), THINGS[2]).startswith(
+        "Moved by rot180, these images mean the same: the symmetry group of the data contains C2. "
     )
 
 

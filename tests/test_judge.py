@@ -27,6 +27,7 @@ from symshare.judge.statistics import (
 )
 from symshare.judge.thresholds import KEPT
 from symshare.judge.witness import NOISE, GuessBoth, Witness, of_class, permute
+from symshare.names import THINGS
 from symshare.train import loop
 from symshare.train.settings import OptimConfig
 
@@ -87,7 +88,7 @@ def evidence(
 
 
 def words(verdict):
-    return sentence(verdict, False, tuple("abcd"))
+    return sentence(verdict, False, tuple("abcd"), THINGS[2])
 
 
 def judged(found, action, power):
@@ -265,7 +266,7 @@ def test_the_level_holds_for_clusters_at_exactly_the_bound():
 def test_approximate_between_the_two_bounds():
     costs = [0.2 if name == "flipW" else 2.0 for name in D4.names[1:]]
     verdict = decide(evidence(costs), D4)
-    assert "as an approximate symmetry only" in words(verdict)
+    assert "these images mean the same approximately, and not exactly" in words(verdict)
     assert (verdict.word, verdict.group) == ("approximate", "C2")
     assert (verdict.found, verdict.approximate) == ((), ("flipW",))
 

@@ -60,7 +60,7 @@ def test_the_probe_takes_every_size_and_has_no_symmetry(size):
 
 
 def test_says_when_images_are_too_small():
-    with pytest.raises(ValueError, match="at least 7 pixels a side, got 6 x 9"):
+    with pytest.raises(ValueError, match="at least 7 positions along each of 2 axes, got 6 x 9"):
         GroupCNN(SMALL, 1, 2, 2, plain(3), (6, 9))
 
 

@@ -17,13 +17,14 @@ from symshare.propose.proposing import _grow, _recognise
 
 D4 = ("id", "rot90", "rot180", "rot270", "flipW", "transpose", "flipH", "antitranspose")
 C4 = {"id", "rot90", "rot180", "rot270"}
+FLIPS = ("id", "x180", "y180", "z180", "invert", "flipx", "flipy", "flipz")
 
 
-def templates_drawn(seed: int, side: tuple[int, int], *, count: int = 1500) -> np.ndarray:
-    """[count, H, W] noisy copies, in varying contrast, of eight templates without any symmetry."""
+def templates_drawn(seed: int, side: tuple[int, ...], *, count: int = 1500) -> np.ndarray:
+    """[count, *side] noisy copies, in varying contrast, of eight templates without any symmetry."""
     generator = np.random.default_rng(seed)
     templates = generator.gamma(0.6, size=(8, *side))
-    contrast = generator.uniform(0.5, 1.5, (count, 1, 1))
+    contrast = generator.uniform(0.5, 1.5, (count, *[1] * len(side)))
     noise = 0.1 * generator.normal(size=(count, *side))
     return templates[generator.integers(8, size=count)] * contrast + noise
 
@@ -35,9 +36,10 @@ def turned(images: np.ndarray, seed: int, turns: int = 4) -> np.ndarray:
 
 
 def rolled(images: np.ndarray, seed: int) -> np.ndarray:
-    """Each image shifted cyclically along both axes."""
-    shifts = np.random.default_rng(seed).integers(1000, size=(len(images), 2))
-    return np.stack([np.roll(image, s, (0, 1)) for image, s in zip(images, shifts, strict=True)])
+    """Each image shifted cyclically along all axes."""
+    axes = tuple(range(images.ndim - 1))
+    shifts = np.random.default_rng(seed).integers(1000, size=(len(images), len(axes)))
+    return np.stack([np.roll(image, s, axes) for image, s in zip(images, shifts, strict=True)])
 
 
 def tensor(images: np.ndarray) -> torch.Tensor:
@@ -70,13 +72,13 @@ class TestShape:
         ("shape", "expected"),
         [
             pytest.param((6, 6), D4, id="square"),
-            pytest.param((6, 4), ("id", "flipW", "flipH", "rot180"), id="oblong"),
-            pytest.param((1, 9), ("id", "flipW"), id="row"),
-            pytest.param((9, 1), ("id", "flipH"), id="column"),
-            pytest.param((1, 1), ("id",), id="pixel"),
+            pytest.param((6, 4), ("id", "rot180", "flipW", "flipH"), id="oblong"),
+            pytest.param((9,), ("id", "reverse"), id="signal"),
+            pytest.param((3, 3, 3), groups.cube(reflections=True).names, id="cube"),
+            pytest.param((2, 3, 4), FLIPS, id="box"),
         ],
     )
-    def test_lattice_candidates(self, shape: tuple[int, int], expected: tuple[str, ...]) -> None:
+    def test_lattice_candidates(self, shape: tuple[int, ...], expected: tuple[str, ...]) -> None:
         candidates = propose(tensor(templates_drawn(0, shape)))
         assert candidates.names == expected
         assert {element.source for element in candidates.elements} == {"lattice"}
@@ -84,18 +86,18 @@ class TestShape:
     @pytest.mark.parametrize(
         ("shape", "periodic", "count", "name"),
         [
-            pytest.param((1, 12), ("W",), 24, "D12", id="ring"),
-            pytest.param((12, 1), ("H",), 24, "D12", id="column ring"),
+            pytest.param((12,), ("L",), 24, "D12", id="ring"),
             pytest.param((6, 5), ("W",), 20, "D10", id="cylinder"),
             pytest.param((2, 5), ("H", "W"), 20, None, id="torus"),
-            pytest.param((1, 60), ("W",), 40, "D20", id="long ring, every third shift"),
-            pytest.param((1, 60), ("H", "W"), 40, "D20", id="an axis of length 1 has no shifts"),
+            pytest.param((60,), ("L",), 40, "D20", id="long ring, every third shift"),
+            pytest.param((3, 4, 4), ("D",), 48, None, id="stack of squares that wraps around"),
+            pytest.param((2, 3, 5), ("D", "H"), 24, None, id="two axes that wrap around"),
             pytest.param((8, 8), ("W",), 32, None, id="square cylinder"),
             pytest.param((8, 8), ("H", "W"), 32, None, id="square torus, every fourth shift"),
         ],
     )
     def test_periodic_axes(
-        self, shape: tuple[int, int], periodic: tuple[str, ...], count: int, name: str | None
+        self, shape: tuple[int, ...], periodic: tuple[str, ...], count: int, name: str | None
     ) -> None:
         candidates = propose(tensor(templates_drawn(1, shape)), periodic=periodic)
         lattice = [element for element in candidates.elements if element.source == "lattice"]
@@ -108,8 +110,8 @@ class TestShape:
     @pytest.mark.parametrize(
         ("shape", "periodic", "capped"),
         [
-            ((1, 24), ("W",), False),
-            ((1, 25), ("W",), True),
+            ((24,), ("L",), False),
+            ((25,), ("L",), True),
             ((8, 8), ("W",), False),
             ((8, 8), ("H", "W"), True),
             ((7, 9), ("H", "W"), True),
@@ -118,13 +120,13 @@ class TestShape:
         ids=str,
     )
     def test_shifts_that_are_left_out_are_told(
-        self, shape: tuple[int, int], periodic: tuple[str, ...], capped: bool
+        self, shape: tuple[int, ...], periodic: tuple[str, ...], capped: bool
     ) -> None:
         candidates = propose(tensor(templates_drawn(1, shape)), periodic=periodic)
         assert candidates.capped == capped
 
     def test_shifts_are_those_of_the_ring(self) -> None:
-        candidates = propose(tensor(templates_drawn(0, (1, 7))), periodic=("W",))
+        candidates = propose(tensor(templates_drawn(0, (7,))), periodic=("L",))
         found = {element.name: element.permutation for element in candidates.elements}
         ring = groups.cyclic_shifts(7)
         for name, permutation in zip(ring.names, ring.permutation(7).tolist(), strict=True):
@@ -148,10 +150,10 @@ class TestStatistics:
         assert admitted(candidates) == truth
         assert candidates.names == D4
 
-    @pytest.mark.parametrize("periodic", [(), ("W",)], ids=["undeclared", "declared"])
+    @pytest.mark.parametrize("periodic", [(), ("L",)], ids=["undeclared", "declared"])
     @pytest.mark.parametrize("seed", range(2))
     def test_ring_has_all_shifts_and_reversals(self, seed: int, periodic: tuple[str, ...]) -> None:
-        images = tensor(rolled(templates_drawn(seed, (1, 12)), seed))
+        images = tensor(rolled(templates_drawn(seed, (12,)), seed))
         candidates = propose(images, periodic=periodic)
         ring = {element.name for element in candidates.elements if element.has_kernel_map}
         assert {f"shift{k}" for k in range(1, 12)} < ring
@@ -216,6 +218,15 @@ class TestStatistics:
         learned = [e.permutation for e in candidates.elements if e.source == "moments"]
         assert sorted(learned) == sorted(map(tuple, turns[1:].tolist()))
         assert candidates.capped
+
+    def test_quarter_turns_of_volumes(self) -> None:
+        """Turned about their first axis; 6 positions a side are pooled to 3 x 3 x 3 or more."""
+        images = np.kron(templates_drawn(6, (4, 4, 4)), np.ones((1, 1, 2, 2)))
+        steps = np.random.default_rng(6).integers(4, size=len(images))
+        images = np.stack([np.rot90(v, k, (1, 2)) for v, k in zip(images, steps, strict=True)])
+        candidates = propose(tensor(images))
+        assert candidates.shape == (4, 8, 8)
+        assert admitted(candidates) == {"id", "x90", "x180", "x270"}
 
     def test_colour(self) -> None:
         one, other = turned(templates_drawn(6, (5, 5)), 6), turned(templates_drawn(7, (5, 5)), 6)
@@ -409,10 +420,10 @@ class TestUser:
         assert candidates.elements[-1].residual is not None
         assert candidates.elements[-1].residual > 1
 
-    def test_ring_action_on_a_row(self) -> None:
+    def test_shifts_of_a_signal(self) -> None:
         extra = groups.cyclic_shifts(9)
-        candidates = propose(tensor(templates_drawn(0, (1, 9))), extra=extra)
-        assert candidates.names == ("id", "flipW", *extra.names[1:])
+        candidates = propose(tensor(templates_drawn(0, (9,))), extra=extra)
+        assert candidates.names == ("id", "reverse", *extra.names[1:])
 
     def test_names_stay_distinct(self) -> None:
         swap = [1, 0, *range(2, 25)]
@@ -437,7 +448,7 @@ def pairs_swapped(seed: int, count: int, pairs: int) -> np.ndarray:
     images = templates[generator.integers(8, size=count)]
     swapped = generator.random((count, pairs, 1)) < 0.5
     images = np.where(swapped, images[..., ::-1], images)
-    return (images + 0.3 * generator.normal(size=images.shape)).reshape(count, 1, -1)
+    return (images + 0.3 * generator.normal(size=images.shape)).reshape(count, -1)
 
 
 def moved(images: np.ndarray, permutation: tuple[int, ...]) -> float:
@@ -490,9 +501,9 @@ class TestWhatMovesLittle:
     @pytest.mark.parametrize(
         "images",
         [
-            pytest.param(np.random.default_rng(0).normal(size=(300, 1, 6)), id="noise"),
+            pytest.param(np.random.default_rng(0).normal(size=(300, 6)), id="noise"),
             pytest.param(pairs_swapped(0, 2000, 5), id="pairs"),
-            pytest.param(rolled(templates_drawn(0, (1, 12)), 0), id="ring"),
+            pytest.param(rolled(templates_drawn(0, (12,)), 0), id="ring"),
             pytest.param(turned(dim_pixels_that_cycle(0), 0, 2), id="half turns"),
         ],
     )
@@ -571,10 +582,11 @@ class TestCandidates:
 @pytest.mark.parametrize(
     ("images", "options", "message"),
     [
-        pytest.param(torch.rand(20, 6, 6, 1)[..., 0], {}, "N, C, H, W", id="rank"),
+        pytest.param(torch.rand(20, 6), {}, "one to three axes of space", id="rank"),
+        pytest.param(torch.rand(20, 1, 1, 6), {}, "drop axes of length 1", id="thin"),
         pytest.param(torch.rand(4, 1, 6, 6), {}, "at least 8 images, got 4", id="few"),
         pytest.param(torch.full((20, 1, 6, 6), torch.nan), {}, "NaN or inf", id="nan"),
-        pytest.param(torch.rand(20, 1, 6, 6), {"periodic": ("X",)}, "axes are", id="axis"),
+        pytest.param(torch.rand(20, 1, 6, 6), {"periodic": ("X",)}, "axes H, W", id="axis"),
         pytest.param(torch.rand(20, 1, 6, 6), {"tolerance": 0.0}, "tolerance > 0", id="tolerance"),
         pytest.param(torch.rand(20, 1, 6, 4), {"extra": groups.rotations(4)}, "rot90", id="extra"),
     ],

@@ -208,7 +208,7 @@ def test_an_image_is_drawn_as_the_permutation_says(channels: int) -> None:
         pytest.param((1, 8, 8), (64, 64), id="square"),
         pytest.param((3, 20, 60), (64, 21), id="oblong"),
         pytest.param((1, 300, 200), (43, 64), id="large"),
-        pytest.param((2, 12), (64, 12), id="signal"),
+        pytest.param((1, 9, 9, 9), (64, 64), id="volume"),
         pytest.param((1, 200, 2), (12, 64), id="sliver"),
     ],
 )
@@ -216,6 +216,27 @@ def test_pictures_keep_their_proportions(shape: tuple[int, ...], size: tuple[int
     picture = pictures.image(torch.rand(shape), None, (0.0, 1.0), "noise")
     assert (picture.width, picture.height) == size
     assert max(pixels(picture).shape[1:]) <= 64
+
+
+def test_a_signal_is_drawn_as_a_trace_for_each_channel() -> None:
+    rising = torch.stack([torch.linspace(0, 1, 5), torch.zeros(5)])
+    drawn = pictures.image(rising, torch.arange(5).flip(0), (0.0, 1.0), "back to front")
+    svg = base64.b64decode(drawn.uri.removeprefix("data:image/svg+xml;base64,")).decode()
+    first, second = (
+        [float(point.split(",")[1]) for point in line.split()]
+        for line in re.findall('points="([^"]*)"', svg)
+    )
+    assert first == sorted(first), "y grows downwards, so the reversed signal falls"
+    assert len(set(second)) == 1
+    assert pictures.TRACES[1] in svg
+
+
+def test_a_volume_is_drawn_as_slices_through_its_middle() -> None:
+    volume = torch.arange(27.0).reshape(1, 3, 3, 3)
+    drawn = pixels(pictures.image(volume, None, (0.0, 26.0), "slices"))[0].float() * 26 / 255
+    torch.testing.assert_close(drawn[:3, :3], volume[0, 1], atol=0.1, rtol=0)
+    torch.testing.assert_close(drawn[4:, :3], volume[0, :, 1], atol=0.1, rtol=0)
+    torch.testing.assert_close(drawn[:3, 4:], volume[0, :, :, 1].T, atol=0.1, rtol=0)
 
 
 def test_zero_is_transparent_and_sign_is_colour() -> None:
@@ -255,7 +276,7 @@ def test_loss_axis_is_monotone_and_its_ticks_do_not_collide(values: list[float])
     ],
 )
 def test_scale_of_changes_is_even_and_reaches_every_value(values: list[float]) -> None:
-    scale = charts.change_scale(values, 0.05, 0.1)
+    scale = charts.change_scale(values, 0.05, 0.1, "images")
     at = scale.axis.at
     assert scale.axis.low <= min([-0.1, *values])
     assert scale.axis.high >= max([1.0, *values])
@@ -267,7 +288,7 @@ def test_scale_of_changes_is_even_and_reaches_every_value(values: list[float]) -
 
 def test_a_bound_that_lies_outside_is_not_drawn() -> None:
     assert charts.loss_scale([], 0.0, 0.0).looser_at is None
-    assert charts.change_scale([0.3], 0.05, 1.2).looser_at is None
+    assert charts.change_scale([0.3], 0.05, 1.2, "images").looser_at is None
 
 
 def test_curves_fall_back_to_epochs() -> None:

@@ -129,7 +129,7 @@ def discover_command(
     budget: BudgetName = "standard",
     seed: int = 0,
     out: str | None = None,
-    periodic: tuple[Literal["H", "W"], ...] = (),
+    periodic: tuple[Literal["L", "D", "H", "W"], ...] = (),
     groups: str | None = None,
     data: Storage = Storage(),
     devices: int = 1,
@@ -146,7 +146,7 @@ def discover_command(
         budget: quick (a short comparison of networks), standard, or thorough.
         seed: of everything random but the test part.
         out: folder for all files; by default one below runs/, named after the call.
-        periodic: axes along which images wrap around, as in W or H,W.
+        periodic: axes along which images wrap around, as in W or H,W; L of signals, D of volumes.
         groups: array of the .npz file that says which images depend on one another, such as the
             patient of each; by default `groups`, where the file has one.
         data: where the source lies.

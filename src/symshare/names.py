@@ -4,6 +4,7 @@ import difflib
 import re
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 TRANSFORMS = {
     **{name: name for name in ("none", "flip", "flips", "half", "quarter", "d4")},
@@ -11,6 +12,30 @@ TRANSFORMS = {
     "scale": "scale:a-b",
 }
 """How the transformation of each name is written."""
+
+AXES = ("", "L", "HW", "DHW")
+"""Letters of the axes of space, by their number: steps; height and width; depth too."""
+
+
+class Things(NamedTuple):
+    """What samples of so many axes of space are called."""
+
+    one: str
+    many: str
+    positions: str
+
+    @property
+    def a(self) -> str:
+        """One of them, with its article."""
+        return f"an {self.one}" if self.one == "image" else f"a {self.one}"
+
+
+THINGS = {
+    1: Things("signal", "signals", "steps"),
+    2: Things("image", "images", "pixels"),
+    3: Things("volume", "volumes", "voxels"),
+}
+"""What is spoken of, by the number of axes of space."""
 
 _SOURCES = ("digits", "mnist", "cifar10", "FILE.npz")
 _MNIST = tuple(

@@ -31,8 +31,8 @@ class NetworkConfig:
             "kronecker": one learned symmetry for all layers; "sinkhorn": free learned stacks, the
             paper's network; "sinkhorn-near": the same from near known elements.
         group: elements of "gcnn", dictionary of "gated" and "birkhoff", start of "kronecker" and
-            "sinkhorn-near": C1, C2, C4, C8, D2, D4, flipW, or the names of symmetries of the
-            square beside the identity, such as (rot90, rot180, rot270).
+            "sinkhorn-near": C1, C2, C4, C8, D2, D4, flipW, or the names of moves of a kernel beside
+            the identity, such as (rot90, rot180, rot270), (reverse) or (x90, x180, x270).
         elements: elements of layers that have no dictionary, slots of "birkhoff".
         width: channels of the plain CNN; every other network gets the width at which it has
             nearest to as many free parameters, those of its representations left out.
@@ -45,7 +45,7 @@ class NetworkConfig:
         iterations: sweeps of the projection of free stacks, unrolled as in the paper (20 there);
             null projects to convergence, with the exact gradient.
         anchor: hold the first element at the identity.
-        within: of init moments, the symmetries of the square that may be chosen, such as
+        within: of init moments, the moves of a kernel that may be chosen, such as
             (rot90, rot180, rot270); empty for whatever is found.
     """
 

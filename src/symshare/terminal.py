@@ -10,6 +10,7 @@ from rich.table import Table
 
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
+from symshare.names import THINGS
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
 
 _COLOURS: dict[Status, str] = {
@@ -82,7 +83,8 @@ class Narrator(Observer):
     ) -> None:
         self.console.print(
             f"[bold]{escape(config.source)}[/], transform {config.transform}: "
-            f"{' + '.join(map(str, parts))} images (train, validation, test) of "
+            f"{' + '.join(map(str, parts))} {THINGS[len(shape) - 1].many} "
+            "(train, validation, test) of "
             f"{' x '.join(map(str, shape))}, {classes} classes"
         )
         self.console.print(f"writing to {escape(str(folder))}", style="dim", soft_wrap=True)
@@ -95,14 +97,16 @@ class Narrator(Observer):
         )
 
     def judged(self, record: VerdictRecord) -> None:
-        power = record.power
+        power, things = record.power, THINGS[len(record.elements[0].shape)]
         state = "passed" if power.passed else "[yellow]failed[/]"
         self.console.print(
             f"power     {state}: accuracy {power.accuracy:.1%} (chance "
-            f"{power.chance_accuracy:.1%}) on {record.samples} held-out images"
+            f"{power.chance_accuracy:.1%}) on {record.samples} held-out {things.many}"
             + (f" in {record.independent} groups" if record.independent < record.samples else "")
         )
-        table = Table("element", "excess loss", "change of images", "status", "kept, worst class")
+        table = Table(
+            "element", "excess loss", f"change of {things.many}", "status", "kept, worst class"
+        )
         shown = sorted(record.elements, key=lambda e: e.excess_loss)[:_SHOWN]
         for e in (e for e in record.elements if e in shown):
             loss, change = (

@@ -11,13 +11,11 @@ from symshare.convert.constants import FixedBatchNorm, GroupMax, GroupMean, Norm
 from symshare.convert.modules import observed
 from symshare.layers import (
     GroupBatchNorm,
-    GroupConv2d,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
     GroupMaxPool,
     GroupPool,
-    LiftConv2d,
     SpatialAvgPool,
     SpatialMaxPool,
 )
@@ -174,12 +172,16 @@ def is_known_network(module: nn.Module) -> TypeGuard[GroupCNN]:
     return (
         type(module) is GroupCNN
         and not any(observed(part) or "forward" in vars(part) for part in module.modules())
-        and type(module.lifting) is LiftConv2d
-        and all(type(layer) is GroupConv2d for layer in module.hidden)
+        and all(_is_ours(layer) for layer in (module.lifting, *module.hidden))
         and all(type(norm) in _NORMS for norm in module.norms)
         and type(module.pool) is GroupPool
         and type(module.head) is nn.Linear
     )
+
+
+def _is_ours(layer: nn.Module) -> bool:
+    """Whether a convolution is of no class derived from ours."""
+    return isinstance(layer, Convolution) and type(layer).__module__ == Convolution.__module__
 
 
 def plain_network(network: GroupCNN, folded: Mapping[nn.Module, nn.Module]) -> nn.Sequential:
@@ -196,7 +198,7 @@ def plain_network(network: GroupCNN, folded: Mapping[nn.Module, nn.Module]) -> n
             elements = convolution.representation.group_size
             modules[f"norm{i}"] = _norm(norm, convolution.out_channels, elements)
         modules[f"relu{i}"] = nn.ReLU()
-    modules["mean"] = nn.AdaptiveAvgPool2d(1)
+    modules["mean"] = getattr(nn, f"AdaptiveAvgPool{network.lifting.dims}d")(1)
     modules["flatten"] = nn.Flatten()
     weights = shares(network.pool.gate)
     if weights is None:
@@ -207,7 +209,7 @@ def plain_network(network: GroupCNN, folded: Mapping[nn.Module, nn.Module]) -> n
 
 
 def _norm(norm: Any, channels: int, group_size: int) -> nn.Module:
-    """A norm on maps [B, C*G, H, W]."""
+    """A norm on maps [B, C*G, *space]."""
     groups = {GroupLayerNorm: 1, GroupInstanceNorm: channels}.get(type(norm))
     if groups is None or norm.gate is not None:
         split = nn.Unflatten(1, (channels, group_size))

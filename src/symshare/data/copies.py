@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
+from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 from symshare.data.images import LabelledImages
 
@@ -27,9 +29,9 @@ LARGEST = 0.1
 """Share of all images from which a cluster of near copies is none: where images have few degrees
 of freedom, neighbours are near by themselves, and chains of them join what is independent."""
 
-_CELLS = 8
-"""Cells along each side that images are pooled to before neighbours are looked for: pooling brings
-images nearer, never apart, so that no near copy is missed."""
+_CELLS = {1: 64, 2: 8, 3: 4}
+"""Cells along each of so many axes that images are pooled to before neighbours are looked for:
+pooling brings images nearer, never apart, so that no near copy is missed."""
 
 _NEIGHBOURS = 5
 """Neighbours of each image that are compared at full size."""
@@ -106,16 +108,16 @@ def _near_copies(data: LabelledImages) -> Copies:
     if N < 2 or not scale > 0:
         return Copies(alone, 0.0, False)
     images = data.images.cpu().float()
-    cells = (min(images.shape[2], _CELLS), min(images.shape[3], _CELLS))
+    cells = tuple(min(length, _CELLS[len(data.space)]) for length in data.space)
     # Pooling divides a sum of squares by at most the size of the cells.
-    size = images.shape[2:].numel() / (cells[0] * cells[1])
-    pooled = adaptive_avg_pool2d(images, cells).flatten(1) * size**0.5
-    pooled = pooled - pooled.mean(0)
+    size = prod(data.space) / prod(cells)
+    small = pooled(images, cells).flatten(1) * size**0.5
+    small = small - small.mean(0)
     cluster, pairs = alone, torch.zeros(2, 0, dtype=torch.int64)
     # Where an image has more neighbours of its own cluster than are compared, the next round goes
     # beyond them.
     while True:
-        found = _near_pairs(images, pooled, cluster, NEAR * scale)
+        found = _near_pairs(images, small, cluster, NEAR * scale)
         pairs = torch.cat([pairs, found], dim=1)
         cluster = _connected(pairs, N)
         largest = int(cluster.bincount().max())
@@ -123,10 +125,23 @@ def _near_copies(data: LabelledImages) -> Copies:
             return Copies(alone, len(pairs.unique()) / N, True)
         if largest <= _NEIGHBOURS or not found.numel():
             break
-    further = _near_pairs(images, pooled, cluster, ISOLATED * NEAR * scale)
+    further = _near_pairs(images, small, cluster, ISOLATED * NEAR * scale)
     open_ = torch.isin(cluster, cluster[further.unique()])
     cluster = torch.where(open_, N + alone, cluster).unique(return_inverse=True)[1]
     return Copies(cluster, 0.0, False)
+
+
+def pooled(
+    images: Float[Tensor, "N C *space"], cells: tuple[int, ...]
+) -> Float[Tensor, "N C *cells"]:
+    """The mean of images over cells, so many along each axis; these overlap where none divide it.
+
+    Example:
+        >>> pooled(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]), (2,))
+        tensor([[[2., 6.]]])
+    """
+    pool: Any = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[len(cells) - 1]
+    return pool(images, cells)
 
 
 def joined(first: Int[Tensor, " N"], second: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
@@ -152,18 +167,18 @@ def _connected(pairs: Int[Tensor, "2 M"], count: int) -> Int[Tensor, " count"]:
 
 
 def _near_pairs(
-    images: Float[Tensor, "N C H W"],
-    pooled: Float[Tensor, "N P"],
+    images: Float[Tensor, "N C *space"],
+    small: Float[Tensor, "N P"],
     cluster: Int[Tensor, " N"],
     bound: float,
 ) -> Int[Tensor, "2 M"]:
     """Pairs in different clusters within a distance, at least one of each image that has some."""
-    squares = pooled.square().sum(1)
+    squares = small.square().sum(1)
     pairs = []
-    for rows in torch.arange(len(pooled)).split(_ROWS):
-        distance = squares[rows, None] + squares - 2 * pooled[rows] @ pooled.T
+    for rows in torch.arange(len(small)).split(_ROWS):
+        distance = squares[rows, None] + squares - 2 * small[rows] @ small.T
         distance[cluster[rows, None] == cluster] = torch.inf
-        least, other = distance.topk(min(_NEIGHBOURS, len(pooled) - 1), largest=False)
+        least, other = distance.topk(min(_NEIGHBOURS, len(small) - 1), largest=False)
         # Twice the bound: rounding, and cells of unequal size.
         near = least <= (2 * bound) ** 2
         pairs.append(torch.stack([rows[:, None].expand_as(other)[near], other[near]]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,6 +11,18 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+LAYOUTS = {
+    2: ("NL",),
+    3: ("NHW", "NCL", "NLC"),
+    4: ("NCHW", "NHWC", "NDHW"),
+    5: ("NCDHW", "NDHWC"),
+}
+"""Orders of the axes that arrays of so many may have: samples N, channels C, and in space the steps
+L of a signal, height and width of an image, depth too of a volume."""
+
+COLOURS = (1, 2, 3, 4)
+"""Numbers of channels that tell a leading axis from one of space."""
 
 _LARGEST = 1e12
 """Largest pixel: squares of larger ones are lost in float32."""
@@ -28,6 +39,8 @@ _REMEDIES = {
 class LabelledImages:
     """Images, the index of each one's class, and the names of the classes.
 
+    An image has one axis of space (a signal), two, or three (a volume).
+
     Args:
         images: Raw floating-point values, finite; N images of C channels.
         labels: Index into `classes` of each image, in [0, len(classes)).
@@ -36,7 +49,7 @@ class LabelledImages:
             images depend on one another; None where images are independent.
 
     Raises:
-        ValueError: If the images do not have 4 axes or are not finite floats, if the labels
+        ValueError: If the images do not have 3 to 5 axes or are not finite floats, if the labels
             are not integers, are not as many as the images, or name no class, or if the groups
             are not one integer for each image.
 
@@ -46,7 +59,7 @@ class LabelledImages:
         (3, tensor([0]))
     """
 
-    images: Float[Tensor, "N C H W"]
+    images: Float[Tensor, "N C *space"]
     labels: Int[Tensor, " N"]
     classes: tuple[str, ...]
     groups: Int[Tensor, " N"] | None = None
@@ -88,6 +101,11 @@ class LabelledImages:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def space(self) -> tuple[int, ...]:
+        """Length of each axis of space."""
+        return tuple(self.images.shape[2:])
+
     @classmethod
     def from_arrays(
         cls,
@@ -100,13 +118,14 @@ class LabelledImages:
         """Read arrays or tensors: uint8 images are divided by 255, floats are kept.
 
         Args:
-            images: Array-like [N, C, H, W], or [N, H, W] for one channel.
+            images: Array-like in one of the layouts.
             labels: Array-like [N] or [N, 1] of integers.
             classes: Names of the classes; by default "0", "1", ... to the largest label.
-            layout: Order of the axes: "NCHW", "NHWC" or "NHW". By default three axes are "NHW",
-                and four are "NCHW" if the shape speaks more for that than for "NHWC" by the
-                number of these signs: grey or colour channels (1, 3 or 4); fewer channels than
-                pixels along either side; a square image. Other shapes are refused.
+            layout: Order of the axes, one letter each: "NL", "NCL" or "NLC" for signals, "NHW",
+                "NCHW" or "NHWC" for images, "NDHW", "NCDHW" or "NDHWC" for volumes. Where it is
+                left out, the shape has to tell: square images are "NHW", one to four channels
+                before longer axes "NCHW" or "NCDHW", and no axis of space has one position. Other
+                shapes are refused.
             groups: Array-like [N] of numbers or text: images that depend on one another, as those
                 of one patient, share a value.
 
@@ -201,37 +220,52 @@ def _tensor(values: Any, what: str) -> Tensor:
 
 
 def _channels_first(pixels: Tensor, layout: str | None) -> Tensor:
+    """The same as [N, C, *space]."""
     shape = list(pixels.shape)
-    if pixels.ndim not in (3, 4):
+    if pixels.ndim not in LAYOUTS:
         raise ValueError(
-            f"images: expected [N, C, H, W] or [N, H, W], got {pixels.ndim} axes {shape}; only "
-            "images are taken for now, no vectors and no volumes"
+            f"images: expected 2 to 5 axes, samples, channels and one to three of space, got "
+            f"{pixels.ndim} axes {shape}; join or split some"
         )
-    if layout is None:
-        layout = "NHW" if pixels.ndim == 3 else "NCHW"
-        first, last = _signs(*shape[-3:]), _signs(shape[-1], *shape[-3:-1])
-        # Images of one pixel, or of none, look alike in any order.
-        if pixels.ndim == 4 and first <= last and math.prod(shape[1:]) > 1:
+    allowed = LAYOUTS[pixels.ndim]
+    if layout is None and (layout := _plain(shape)) is None:
+        choices = " or ".join(f"layout={one!r}" for one in allowed)
+        raise ValueError(
+            f"images: the axes of {shape} may be several things; say which by {choices} (in an "
+            ".npz file, by an array `layout` beside the images). N: samples, C: channels, L: steps "
+            "of a signal, H and W: height and width, D: depth of a volume"
+        )
+    if layout not in allowed:
+        raise ValueError(
+            f"layout: expected {' or '.join(map(repr, allowed))} for images {shape}, got "
+            f"{layout!r}; name the order of their axes"
+        )
+    pixels = pixels.movedim(layout.index("C"), 1) if "C" in layout else pixels.unsqueeze(1)
+    for letter, length in zip(layout.replace("C", "")[1:], pixels.shape[2:], strict=True):
+        if length == 1:
             raise ValueError(
-                f"images: expected [N, C, H, W], got {shape}, which may as well be [N, H, W, C]; "
-                "say which by layout='NCHW' or layout='NHWC' (in an .npz file, by an array "
-                "`layout` beside the images)"
+                f"images: expected more than one position along each axis of space, got 1 along "
+                f"{letter} of {layout} {shape}; drop that axis, and name the layout of what is left"
             )
-    if layout not in ("NCHW", "NHWC", "NHW") or len(layout) != pixels.ndim:
-        allowed = "'NHW'" if pixels.ndim == 3 else "'NCHW' or 'NHWC'"
-        raise ValueError(
-            f"layout: expected {allowed} for images {shape}, got {layout!r}; name the order of "
-            "their axes"
-        )
-    if layout == "NHW":
-        return pixels.unsqueeze(1)
-    return pixels if layout == "NCHW" else pixels.movedim(3, 1).contiguous()
+    return pixels.contiguous()
 
 
-def _signs(channels: int, height: int, width: int) -> int:
-    """How many signs there are that an image has these axes."""
-    square = height == width not in (1, channels)
-    return (channels in (1, 3, 4)) + (channels < min(height, width)) + square
+def _plain(shape: list[int]) -> str | None:
+    """The layout that a shape tells by itself; None where it may be another."""
+    # No axis of space has one position.
+    possible = [
+        layout
+        for layout in LAYOUTS[len(shape)]
+        if all(n != 1 for letter, n in zip(layout, shape, strict=True) if letter not in "NC")
+    ]
+    if len(possible) == 1 and len(shape) > 2:
+        return possible[0]
+    first, last = shape[1], shape[-1]
+    if len(shape) == 3:
+        return "NHW" if first == last else None
+    # Few channels before longer axes, unless as few at the end are as likely.
+    few = first in COLOURS and first < min(shape[2:]) and last not in COLOURS
+    return {4: "NCHW", 5: "NCDHW"}.get(len(shape)) if few else None
 
 
 def _numbered(groups: Any) -> Tensor:
@@ -291,10 +325,10 @@ def _is_integer(labels: Tensor) -> bool:
 
 
 def _check_images(images: Tensor) -> None:
-    if images.ndim != 4:
+    if not 3 <= images.ndim <= 5:
         raise ValueError(
-            f"images: expected 4 axes [N, C, H, W], got {images.ndim} axes {list(images.shape)}; "
-            "add the missing axes of length 1"
+            f"images: expected [N, C] and one to three axes of space, got {images.ndim} axes "
+            f"{list(images.shape)}; join or split some"
         )
     if not images.is_floating_point():
         raise ValueError(

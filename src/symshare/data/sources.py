@@ -33,6 +33,7 @@ def load(
     seed: int = 0,
     limit: int | None = None,
     groups: str | None = None,
+    layout: str | None = None,
 ) -> Splits:
     """Load a source of labelled images in three stratified parts.
 
@@ -52,6 +53,7 @@ def load(
         seed: Seed of the train and validation parts; the test part does not depend on it.
         limit: Most images in train and validation together, drawn by class; None for all.
         groups: Name of the array of the file that is read in the place of `groups`.
+        layout: Order of the axes of the images of the file, where it holds none.
 
     Returns:
         Train, validation and test: about 65, 15 and 20 % where there is no official test part.
@@ -67,16 +69,18 @@ def load(
         (1168, 270, 359, torch.Size([1, 8, 8]))
     """
     files = check_source(source, root)
-    if groups is not None and source in ("digits", *_HUB):
-        raise ValueError(
-            f"{source}: expected no groups, got {groups!r}; its images have none, leave it out"
-        )
+    for name, value in (("groups", groups), ("layout", layout)):
+        if value is not None and source in ("digits", *_HUB):
+            raise ValueError(
+                f"{source}: expected no {name}, got {value!r}; it is for files of your own, leave "
+                "it out"
+            )
     if source == "digits":
         pool, test = _digits(), None
     elif source in _HUB:
         pool, test = _from_files(source, files) if files else _from_hub(source)
     else:
-        pool, test = _from_npz(files[0], groups)
+        pool, test = _from_npz(files[0], groups, layout)
     return split(pool, test, name=source, seed=seed, limit=limit)
 
 
@@ -130,7 +134,9 @@ def _named(source: str, images: np.ndarray, labels: np.ndarray, where: object) -
     return _from_arrays(arrays, where)
 
 
-def _from_npz(path: Path, groups: str | None) -> tuple[LabelledImages, LabelledImages | None]:
+def _from_npz(
+    path: Path, groups: str | None, layout: str | None
+) -> tuple[LabelledImages, LabelledImages | None]:
     with np.load(path, allow_pickle=False) as archive:
         arrays = {key: _array(archive, key, path) for key in archive.files if key in _KEYS}
         found = ", ".join(archive.files) or "none"
@@ -141,7 +147,9 @@ def _from_npz(path: Path, groups: str | None) -> tuple[LabelledImages, LabelledI
                     "these"
                 )
             arrays["groups"] = _array(archive, groups, path)
-        of_groups = {"groups", *(f"{part}_groups" for part in _PARTS)} & {*archive.files, *arrays}
+    if layout is not None:
+        arrays["layout"] = np.array(layout)
+    of_groups = {"groups", *(f"{part}_groups" for part in _PARTS)} & {*archive.files, *arrays}
     if of_groups and "images" not in arrays:
         raise ValueError(
             f"{path}: groups go with `images` and `labels`, got {found}; save all images as one "

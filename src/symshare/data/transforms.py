@@ -35,14 +35,15 @@ class Transform:
     apply: Callable[[Tensor, Generator], Tensor]
 
     def __call__(
-        self, images: Float[Tensor, "N C H W"], generator: Generator
-    ) -> Float[Tensor, "N C H W"]:
+        self, images: Float[Tensor, "N C *space"], generator: Generator
+    ) -> Float[Tensor, "N C *space"]:
         """Return the images transformed, on their own device and in their own dtype.
 
         Random numbers are drawn on the device of the generator.
 
         Raises:
-            ValueError: If the transformation exchanges the axes and the images are not square.
+            ValueError: If the transformation needs axes that the images lack, or exchanges axes of
+                unequal length.
         """
         return self.apply(images, generator)
 
@@ -50,12 +51,14 @@ class Transform:
 def transform(spec: str) -> Transform:
     """Return the random transformation that `spec` names.
 
+    Of volumes the last two axes are moved, all slices alike; a signal has `none` and `flip` only.
+
     Args:
-        spec: One of `none`; `flip` (left-right, with probability 1/2); `flips` (left-right and
-            up-down, independently); `half` (half a turn, with probability 1/2); `quarter`
-            (uniform over the 4 quarter turns); `d4` (uniform over the 8 symmetries of the
-            square); `rotate:A` (a turn counter-clockwise, uniform in [0, A] degrees);
-            `scale:a-b` (a factor uniform in [a, b] about the centre, shrinking below 1).
+        spec: One of `none`; `flip` (left-right, of a signal back to front, with probability 1/2);
+            `flips` (left-right and up-down, independently); `half` (half a turn, with probability
+            1/2); `quarter` (uniform over the 4 quarter turns); `d4` (uniform over the 8
+            symmetries of the square); `rotate:A` (a turn counter-clockwise, uniform in [0, A]
+            degrees); `scale:a-b` (a factor uniform in [a, b] about the centre, shrinking below 1).
 
     Returns:
         The transformation; only `rotate` and `scale` interpolate.
@@ -163,13 +166,13 @@ def _move(
     Every group here is a product of its moves taken once or not at all, each element in one way
     only, so fair coins make it uniform.
     """
-    height, width = images.shape[-2:]
-    if name in ("quarter", "d4") and height != width:
+    _check_axes(images, 1 if name in ("none", "flip") else 2, name)
+    if name in ("quarter", "d4") and images.shape[-1] != images.shape[-2]:
         raise ValueError(
-            f"transform {name!r}: expected square images, got {height}x{width}; crop or pad them, "
-            "or use flips or half"
+            f"transform {name!r}: expected square images, got {images.shape[-2]}x"
+            f"{images.shape[-1]}; crop or pad them, or use flips or half"
         )
-    shape = (len(moves), len(images), 1, 1, 1)
+    shape = (len(moves), len(images), *[1] * (images.ndim - 1))
     coins = torch.randint(2, shape, generator=generator, device=generator.device).bool()
     for move, coin in zip(moves, coins.to(images.device), strict=True):
         images = torch.where(coin, move(images), images)
@@ -182,12 +185,23 @@ def _interpolate(
     act: Callable[[Tensor, Tensor], Tensor],
     numbers: tuple[float, float],
 ) -> Tensor:
-    """Act on each image with a number drawn uniformly between two."""
+    """Act on each image with a number drawn uniformly between two; on each slice of a volume."""
+    _check_axes(images, 2, "rotate or scale")
     low, high = numbers
     drawn = torch.rand(
         len(images), generator=generator, device=generator.device, dtype=torch.float32
     )
-    return act(images, low + (high - low) * drawn.to(images.device))
+    slices = images.flatten(1, -3)
+    return act(slices, low + (high - low) * drawn.to(images.device)).view_as(images)
+
+
+def _check_axes(images: Tensor, needed: int, name: str) -> None:
+    """Refuse images with too few axes of space."""
+    if images.ndim - 2 < needed:
+        raise ValueError(
+            f"transform {name!r}: expected at least {needed} axes of space, got "
+            f"{images.ndim - 2}, [N, C, {', '.join(map(str, images.shape[2:]))}]; use none or flip"
+        )
 
 
 def _per_image(images: Tensor, values: Tensor | float) -> Float[Tensor, " N"]:

@@ -43,10 +43,13 @@ class Storage:
         root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative .npz
             path starts from.
         limit: most images for training and validation together.
+        layout: order of the axes of the images of an .npz file, such as NCL for signals; by default
+            its array `layout`, or what the shape tells.
     """
 
     root: str | None = None
     limit: int | None = None
+    layout: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class DiscoveryConfig:
         transform: random transformation put on every image.
         budget: quick, standard or thorough.
         seed: of everything random but the test part.
-        periodic: axes, "H" or "W", along which images wrap around.
+        periodic: axes along which images wrap around: "L" of signals, "H" and "W" of images, "D"
+            too of volumes.
         groups: name of the array of an `.npz` file that says which images depend on one another;
             by default `groups`, where there is one.
         data: where the source lies.
@@ -83,14 +87,16 @@ class DiscoveryConfig:
             raise ValueError(
                 f"seed must be between 0 and {last}, got {self.seed}; leave it out for 0"
             )
-        if not set(self.periodic) <= {"H", "W"}:
-            raise ValueError(f'periodic axes are "H" and "W", got {self.periodic}')
+        if not set(self.periodic) <= set("LDHW"):
+            raise ValueError(f'periodic axes are "L", "D", "H" and "W", got {self.periodic}')
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `symshare discover --config` reads them back."""
-        values = {**asdict(self), "periodic": list(self.periodic)}
-        # Folders of version 0.1 know no groups.
-        return values if self.groups else {k: v for k, v in values.items() if k != "groups"}
+        # Folders of version 0.1 know neither groups nor layouts.
+        unknown = {"groups", "layout"}
+        values = {k: v for k, v in asdict(self).items() if v is not None or k not in unknown}
+        data = {k: v for k, v in values["data"].items() if v is not None or k not in unknown}
+        return {**values, "periodic": list(self.periodic), "data": data}
 
     def command(self, handed: Sequence[str] = ()) -> str:
         """The command line, or the call, that does it again.

@@ -27,8 +27,7 @@ def evidence_on(
     hardware: Hardware = Hardware(),
 ) -> Evidence:
     """What networks trained for so many steps say about every element but the identity."""
-    height, width = pool.images.shape[2:]
-    permutations = action.permutation((height, width))[1:]
+    permutations = action.permutation(pool.space)[1:]
     evaluations = max(steps // CHECK, 1)
     optim = OptimConfig(
         steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
@@ -61,7 +60,7 @@ def verdict_on(
         transform: what makes them what they are.
         steps: most optimiser steps of each network of the held-out tests.
         seed: of everything random.
-        periodic: axes, "H" or "W", along which images wrap around.
+        periodic: axes along which images wrap around, by their letters in `symshare.names.AXES`.
     """
     candidates = candidates_of(pool, transform, seed, periodic=periodic)
     action = candidates.action()

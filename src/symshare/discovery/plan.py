@@ -5,24 +5,27 @@ from dataclasses import replace
 from symshare import groups
 from symshare.data import LabelledImages
 from symshare.judge import Verdict
-from symshare.models import MNIST, SMALL
+from symshare.models import MNIST, SMALL, architecture_of
 from symshare.moments.statistics import FEWEST
 from symshare.propose import Candidates
 from symshare.records import NetworkName
 from symshare.settings import NetworkConfig
+
+POSITIONS = 400
+"""Most positions of a stack that is computed in every step anew: those of 16 elements of 25."""
 
 
 def plan_networks(
     verdict: Verdict, candidates: Candidates, data: LabelledImages
 ) -> tuple[dict[NetworkName, NetworkConfig], list[str]]:
     """Networks to compare, and notes on those that cannot be."""
-    height, width = data.images.shape[2:]
-    if min(height, width) < SMALL.smallest:
+    space = data.space
+    if min(space) < SMALL.smallest:
         return {}, [
-            f"No networks were compared: they need images of at least {SMALL.smallest} pixels a "
-            f"side, these have {height} x {width}."
+            f"No networks were compared: they need at least {SMALL.smallest} positions along each "
+            f"axis, these images have {' x '.join(map(str, space))}."
         ]
-    width_cnn = 16 if min(height, width) >= MNIST.smallest else 32
+    width_cnn = 16 if min(space) >= MNIST.smallest or len(space) > 2 else 32
     dictionary = kernel_elements(candidates, candidates.names)
     members = verdict.found or verdict.approximate
     if not members and verdict.partial:
@@ -39,18 +42,32 @@ def plan_networks(
             "No G-CNN was built with these elements: as maps of kernels they are the identity "
             "or have no counterpart."
         )
-    if dictionary:
+    taps = architecture_of(plan["cnn"], space).taps
+    if dictionary and _fits(1 + len(dictionary), taps, "gated", notes):
         plan["gated"] = NetworkConfig(kind="gated", group=dictionary, width=width_cnn)
     count = 1 + len(found or dictionary[:3])
-    plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
-    if verdict.found and found and len(data) >= FEWEST:
-        # What moments find is a candidate; the verdict says which of them hold.
-        plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
+    if _fits(count, taps, "sinkhorn", notes):
+        plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
+        if verdict.found and found and len(data) >= FEWEST:
+            # What moments find is a candidate; the verdict says which of them hold.
+            plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
     return plan, notes
 
 
+def _fits(elements: int, taps: int, name: NetworkName, notes: list[str]) -> bool:
+    """Whether stacks of so many elements are trained; a note where they are too large."""
+    positions = elements * taps
+    if positions <= POSITIONS:
+        return True
+    notes.append(
+        f"No network {name} was compared: with {elements} elements its stacks would mix "
+        f"{positions} positions in every step, and at most {POSITIONS} are trained here."
+    )
+    return False
+
+
 def kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names, among the symmetries of the square, of the elements' action on kernels.
+    """Names of what the elements do to kernels.
 
     Shifts are left out: a translation moves no kernel.
     """
@@ -59,6 +76,6 @@ def kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str
         for element in candidates.elements
         if element.name in names and element.map is not None
     }
-    square = groups.dihedral(4)
-    named = zip(square.names[1:], square.maps[1:], strict=True)
+    linear = groups.hyperoctahedral(len(candidates.shape))
+    named = zip(linear.names[1:], linear.maps[1:], strict=True)
     return tuple(name for name, map in named if map is not None and map.matrix in chosen)

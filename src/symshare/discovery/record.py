@@ -9,6 +9,7 @@ from importlib.metadata import version
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.wording import caveats, sentence
 from symshare.judge import Verdict
+from symshare.names import THINGS
 from symshare.propose import Candidate, Candidates
 from symshare.records import (
     NETWORKS,
@@ -21,8 +22,8 @@ from symshare.records import (
     VerdictRecord,
 )
 
-KERNEL = (3, 3)
-"""Shape of the kernel whose permutation the record shows for each element."""
+KERNEL = 3
+"""Positions along each axis of the kernel whose permutation the record shows for each element."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,9 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         transform=config.transform,
         **{name: value for name, value in vars(verdict).items() if name in shared},
         verdict=verdict.word,
-        sentence=sentence(verdict, candidates.capped, judged.classes),
+        sentence=sentence(
+            verdict, candidates.capped, judged.classes, THINGS[len(candidates.shape)]
+        ),
         capped=candidates.capped,
         caveats=(
             *caveats(verdict, candidates, judged.classes, config.periodic),
@@ -86,7 +89,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
                 permutation=candidate.permutation,
                 shape=candidates.shape,
                 kernel_permutation=(kernel := _on_kernel(candidate)),
-                kernel_shape=None if kernel is None else KERNEL,
+                kernel_shape=None if kernel is None else (KERNEL,) * len(candidates.shape),
                 source=candidate.source,
                 measure=_mean_measure(candidate.name, trained),
             )
@@ -137,9 +140,9 @@ def _accuracy(results: Sequence[ResultRecord]) -> Accuracy | None:
 
 def _on_kernel(candidate: Candidate) -> tuple[int, ...] | None:
     """The permutation of kernel positions; None where the candidate moves no kernel."""
-    if candidate.map is None or not candidate.map.linear.fits(KERNEL):
+    if candidate.map is None:
         return None
-    return tuple(candidate.map.linear.permutation(KERNEL).tolist())
+    return tuple(candidate.map.linear.permutation((KERNEL,) * len(candidate.map.shift)).tolist())
 
 
 def _mean_measure(name: str, trained: Sequence[TrainedNetwork]) -> float | None:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -25,7 +25,6 @@ from symshare.files import claimed, open_tensors
 from symshare.groups import GroupAction
 from symshare.judge import decide, divisions
 from symshare.models import MNIST
-from symshare.propose import permutations_on
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
@@ -81,16 +80,17 @@ def discover(
     """Find the symmetries of labelled images, and say whether a network gains by them.
 
     Args:
-        images: array or tensor [N, C, H, W] or [N, H, W]; uint8 is divided by 255.
+        images: array or tensor of images, signals or volumes; uint8 is divided by 255.
         labels: integers [N].
         classes: names of the classes.
-        layout: order of the axes of the images, "NCHW", "NHWC" or "NHW", asked for where the shape
-            leaves it open.
+        layout: order of their axes, asked for where the shape leaves it open: "NHW", "NCHW" or
+            "NHWC" for images, "NL", "NCL" or "NLC" for signals, "NDHW", "NCDHW" or "NDHWC" for
+            volumes.
         groups: numbers or text [N]; images that share one depend on one another, as those of one
             patient, one film or one device do, and are never on both sides of a test.
         transform: random transformation put on every image, "none" for the data as it is.
         candidates: further transformations to judge, acting on the image grid.
-        periodic: axes, "H" or "W", along which images wrap around.
+        periodic: axes, such as "W" of images or "L" of signals, along which images wrap around.
         budget: "quick", "standard" or "thorough".
         seed: of everything random but the test part.
         out: folder for all files, by default below `runs/`; a call that was interrupted goes on
@@ -125,9 +125,7 @@ def discover_source(
     hardware: Hardware = Hardware(),
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    parts = partial(
-        load, config.source, root=config.data.root, limit=config.data.limit, groups=config.groups
-    )
+    parts = partial(load, config.source, groups=config.groups, **asdict(config.data))
     work = partial(_discover, config, config.command(), parts, None, out, observer, hardware)
     return together(hardware, work)
 
@@ -143,10 +141,6 @@ def _discover(
 ) -> Discovery:
     transform = named_transform(config.transform)
     splits = parts(seed=config.seed)
-    if splits.train.images[0, 0].numel() < 2:
-        raise ValueError(
-            "discover: images of one pixel have no transformations to judge; hand over larger ones"
-        )
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     if pool.groups is not None:
@@ -227,8 +221,7 @@ def _name(config: DiscoveryConfig, fingerprint: str) -> str:
 def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
     if extra is None:
         return splits.fingerprint
-    height, width = splits.train.images.shape[2:]
-    moves = permutations_on(extra, (height, width)).tolist()
+    moves = extra.permutation(splits.train.space).tolist()
     seen = splits.fingerprint + repr((extra.names, moves))
     return hashlib.sha256(seen.encode()).hexdigest()[:16]
 
@@ -236,12 +229,12 @@ def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
 def _fit_config(
     config: DiscoveryConfig, model: NetworkConfig, seed: int, splits: Splits
 ) -> FitConfig:
-    large = min(splits.train.images.shape[2:]) >= MNIST.smallest
+    large = min(splits.train.space) >= MNIST.smallest
     steps = BUDGETS[config.budget].fit_steps * (LARGE_IMAGES if large else 1)
     optim = OptimConfig(steps=steps)
     if model.kind == "gated":
         optim = replace(optim, representation_lr=GATE_LEARNING_RATE, measure=GATE_WEIGHT)
-    data = DataConfig(config.source, config.transform, config.data.root, config.data.limit)
+    data = DataConfig(config.source, config.transform, **asdict(config.data))
     return FitConfig(data, model, optim, seed)
 
 

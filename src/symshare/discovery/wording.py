@@ -2,42 +2,45 @@
 
 from symshare.groups import CAP
 from symshare.judge import Verdict
+from symshare.names import AXES, THINGS, Things
 from symshare.propose import Candidates
 
 
-def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
-    """One sentence that says what was found, for a reader who reads nothing else.
+def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: Things) -> str:
+    """What was found, for a reader who reads nothing else: plain words, then the numbers.
 
     Args:
         verdict: on all candidates.
         capped: whether the group of the data may be larger than what was judged.
         classes: names of the classes.
+        things: what the samples are called.
     """
     knows = f"of the {verdict.power.gain:.2f} nats that a network knows about the label"
-    has = "The symmetry group of the data contains" if capped else "The data has the symmetry group"
     members = verdict.found or verdict.approximate
     if members:
         judged = [j for j in verdict.judgements if j.name in members]
         loss = max(j.interval[1] for j in judged)
         change = max(j.change_interval[1] for j in judged)
+        has = "the symmetry group of the data contains" if capped else "the symmetry group is"
         cost = (
-            f"moving held-out images by {_listed(members)} costs at most {loss:.3f} nats {knows}, "
-            f"and changes their law by at most {max(change, 0.0):.3f} as far as a network sees"
+            f"On held-out {things.many} that costs at most {loss:.3f} nats {knows}, and changes "
+            f"their law by at most {max(change, 0.0):.3f} as far as a network sees"
         )
         rest = f"; {verdict.possible} is not excluded" if verdict.possible else ""
         if open_ := {c for j in judged for c in j.classes_open}:
             shown = [name for c, name in enumerate(classes) if c not in open_]
             left = [name for c, name in enumerate(classes) if c in open_]
             rest += f". This holds for {_classes(shown)}; of {_classes(left)} it was not shown"
+        same = f"Moved by {_listed(members)}, these {things.many} mean the same"
         if verdict.word == "group":
-            return f"{has} {verdict.group}: {cost}{rest}."
+            return f"{same}: {has} {verdict.group}. {cost}{rest}."
         if not any(map(verdict.is_inexact, judged)):
             return (
-                f"{has} {verdict.group} at least approximately: {cost}, and "
+                f"{same} at least approximately: {has} {verdict.group}. {cost}, and "
                 f"{verdict.independent} independent samples are too few to tell whether it is "
                 f"exact{rest}."
             )
-        return f"{has} {verdict.group} as an approximate symmetry only: {cost}{rest}."
+        return f"{same} approximately, and not exactly: {has} {verdict.group}. {cost}{rest}."
     if verdict.word == "partial":
         best = max(
             (j for j in verdict.judgements if j.name in verdict.partial),
@@ -45,8 +48,8 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
         )
         return (
             f"No group, but a partial symmetry: {_listed(verdict.partial)} changes the data, yet "
-            f"after {best.name} at least {best.kept_share_min:.0%} of the images of every class "
-            "are still recognised."
+            f"after {best.name} at least {best.kept_share_min:.0%} of the {things.many} of every "
+            "class are still recognised."
         )
     if verdict.word == "none":
         broken = [j for j in verdict.judgements if j.status == "broken"]
@@ -61,7 +64,7 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...]) -> str:
         return (
             f"No symmetry among the {len(verdict.judgements)} candidates: of those that are "
             f"broken, the mildest, {least.name}, costs {least.excess_loss:.2f} nats {knows}, and "
-            f"changes the images by {least.change:.2f}{where}."
+            f"changes the {things.many} by {least.change:.2f}{where}."
         )
     if not verdict.power.passed:
         return f"Undecided: {verdict.power.reasons[0]}."
@@ -82,28 +85,28 @@ def caveats(
     verdict: Verdict, candidates: Candidates, classes: tuple[str, ...], periodic: tuple[str, ...]
 ) -> list[str]:
     """What a reader should know before relying on the verdict."""
-    notes = []
+    notes, things = [], THINGS[len(candidates.shape)]
     if (open_ := _named(verdict, "undecided")) and verdict.power.passed:
-        notes.append(f"Undecided at this number of images: {_listed(open_)}.")
+        notes.append(f"Undecided at this number of {things.many}: {_listed(open_)}.")
     if tolerated := _named(verdict, "tolerated"):
         notes.append(
-            f"{_listed(tolerated)} leaves the network's answers alone, but makes images unlike "
-            "those of the data (a network tells them apart): the label tolerates it, the data "
-            "does not have it."
+            f"{_listed(tolerated)} leaves the network's answers alone, but makes {things.many} "
+            "unlike those of the data (a network tells them apart): the label tolerates it, the "
+            "data does not have it."
         )
     notes += _left_out(verdict)
     notes += _of_classes(verdict, classes)
     notes += _of_labels(verdict, classes)
     if verdict.chained:
         notes.append(
-            f"{verdict.copies:.0%} of the images have a near copy, in chains too long to be copies "
-            "of one image; they were counted as independent. If they come from fewer sources, name "
-            "these as groups."
+            f"{verdict.copies:.0%} of the {things.many} have a near copy, in chains too long to be "
+            f"copies of one {things.one}; they were counted as independent. If they come from "
+            "fewer sources, name these as groups."
         )
     elif verdict.copies:
         notes.append(
-            f"{verdict.copies:.0%} of the images have a near copy: the {verdict.samples} held-out "
-            f"images count as {verdict.independent} independent samples."
+            f"{verdict.copies:.0%} of the {things.many} have a near copy: the {verdict.samples} "
+            f"held-out {things.many} count as {verdict.independent} independent samples."
         )
     notes += _coarse_shifts(candidates, periodic)
     if candidates.capped:
@@ -114,10 +117,12 @@ def caveats(
         )
     if verdict.word in ("group", "approximate"):
         notes.append(
-            "A symmetry here means that the label stays the same; elements act on the whole image."
+            "A symmetry here means that the label stays the same; elements act on the whole "
+            f"{things.one}."
         )
     notes.append(
-        "The verdict speaks of data like these: it says nothing about poses that no image shows."
+        "The verdict speaks of data like these: it says nothing about poses that no "
+        f"{things.one} shows."
     )
     return notes
 
@@ -197,9 +202,9 @@ def _coarse_shifts(candidates: Candidates, periodic: tuple[str, ...]) -> list[st
     """Say where only some of the shifts along a periodic axis were judged."""
     notes = []
     for axis in periodic:
-        i = "HW".index(axis)
+        i = AXES[len(candidates.shape)].index(axis)
         maps = [element.map for element in candidates.elements if element.map is not None]
-        pure = [m for m in maps if m.matrix == maps[0].matrix and not m.shift[1 - i]]
+        pure = [m for m in maps if m.matrix == maps[0].matrix and not sum(m.shift) - m.shift[i]]
         shifts = {m.shift[i] for m in pure}
         if len(shifts) < candidates.shape[i]:
             notes.append(

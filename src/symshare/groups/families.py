@@ -157,6 +157,24 @@ def cube(reflections: bool = False) -> GroupAction:
     return _linear(matrices, list(matrices)[: 48 if reflections else 24])
 
 
+def hyperoctahedral(dims: int) -> GroupAction:
+    """All signed permutations of the axes: every linear map of a grid of so many to itself.
+
+    The identity and the reversal of a line, the 8 symmetries of the square, the 48 of the cube.
+
+    Raises:
+        ValueError: for more than three axes, or none.
+
+    Example:
+        >>> [hyperoctahedral(dims).name for dims in (1, 2, 3)]
+        ['C2', 'D4', 'S4xC2']
+    """
+    families = {1: reversal, 2: lambda: dihedral(4), 3: lambda: cube(reflections=True)}
+    if dims not in families:
+        raise ValueError(f"hyperoctahedral: dims must be 1, 2 or 3, got {dims}")
+    return families[dims]()
+
+
 def quarter_turns(axes: str) -> GroupAction:
     """All products of quarter turns of the cube about these axes, `r_x^i r_y^j` for "xy".
 

@@ -314,9 +314,8 @@ class _Fold:
         torch.manual_seed(seed)
         slice_ = Q.data.subset(self.division.calibration)
         rest = Q.data.subset(self.division.learned)
-        _, channels, height, width = Q.data.images.shape
-        classes = len(Q.data.classes)
-        witness = Witness(channels, classes, len(Q.moves), (height, width))
+        channels, classes = Q.data.images.shape[1], len(Q.data.classes)
+        witness = Witness(channels, classes, len(Q.moves), Q.data.space)
         trainings = [Q.training_of(earlier) for earlier in range(self.number + 1)]
         *before, steps = (optim.epochs * optim.epoch_steps for optim in trainings)
         laws = NormalLaws.fit(freeze(rest, Q.transform, seed))
@@ -426,9 +425,8 @@ class _Oracle:
             data.images.split(size), data.labels.split(size), by_law.split(size, 2), strict=True
         ):
             B = len(images)
-            moved = permute(
-                images.repeat(L, 1, 1, 1).to(device), moves.repeat_interleave(B, 0).to(device)
-            )
+            copies = images.expand(L, *images.shape).flatten(0, 1)
+            moved = permute(copies.to(device), moves.repeat_interleave(B, 0).to(device))
             with torch.inference_mode():
                 logits, guesses = model(moved)
             guesses = of_class(guesses, labels.repeat(L).to(device)).cpu().unflatten(0, (L, B))

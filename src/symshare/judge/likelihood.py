@@ -63,7 +63,7 @@ class NormalLaws:
         return cls(middle.float(), spread.float(), mean.float(), precision.float())
 
     def distance(
-        self, images: Float[Tensor, "B C H W"], labels: Int[Tensor, " B"]
+        self, images: Float[Tensor, "B C *space"], labels: Int[Tensor, " B"]
     ) -> Float[Tensor, " B"]:
         """Minus the logarithm of the density of images of these classes, up to a constant."""
         z = _features((images.flatten(1) - self.middle[labels]) / self.spread)
@@ -72,7 +72,7 @@ class NormalLaws:
 
     def margins(
         self,
-        images: Float[Tensor, "B C H W"],
+        images: Float[Tensor, "B C *space"],
         labels: Int[Tensor, " B"],
         moves: Int[Tensor, "L P"],
     ) -> tuple[Float[Tensor, "L B"], Float[Tensor, "L B"]]:

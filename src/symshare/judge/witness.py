@@ -34,14 +34,14 @@ class Witness(nn.Module):
         channels: of the images.
         classes: number of classes K.
         moves: number of moves L, the identity counted in.
-        size: height and width of the images.
+        size: length of each axis of space.
 
     >>> labels, moves = Witness(1, 10, 8, (8, 8))(torch.zeros(2, 1, 8, 8))
     >>> labels.shape, moves.shape
     (torch.Size([2, 10]), torch.Size([2, 8, 10]))
     """
 
-    def __init__(self, channels: int, classes: int, moves: int, size: tuple[int, int]):
+    def __init__(self, channels: int, classes: int, moves: int, size: tuple[int, ...]):
         super().__init__()
         network = probe(2 * channels, classes, size)
         self.trunk, self.label = network[:-1], network[-1]
@@ -52,20 +52,21 @@ class Witness(nn.Module):
         nn.init.zeros_(self.move_of_class.bias)
 
     def forward(
-        self, x: Float[Tensor, "B C H W"]
+        self, x: Float[Tensor, "B C *space"]
     ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B L K"]]:
         features = self.trunk(with_contrast(x))
         own = self.move_of_class(features).unflatten(-1, (len(self.move.bias), -1))
         return self.label(features), self.move(features)[..., None] + own
 
 
-def with_contrast(images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B 2*C H W"]:
+def with_contrast(images: Float[Tensor, "B C *space"]) -> Float[Tensor, "B 2*C *space"]:
     """Each channel, and after them each with its own mean 0 and spread 1.
 
     >>> with_contrast(torch.tensor([[[[1.0, 3.0]]]])).flatten(1).round(decimals=1).tolist()
     [[1.0, 3.0, -1.0, 1.0]]
     """
-    spread, mean = torch.std_mean(images, (2, 3), keepdim=True, correction=0)
+    space = tuple(range(2, images.ndim))
+    spread, mean = torch.std_mean(images, space, keepdim=True, correction=0)
     return torch.cat([images, (images - mean) / (spread + CONTRAST)], dim=1)
 
 
@@ -93,7 +94,7 @@ class GuessBoth:
         moved = permute(images, self.permutations.to(images.device)[moves])
         both = torch.cat([images, moved])
         if model.training:
-            spread = both.std((2, 3), keepdim=True, correction=0)
+            spread = both.std(tuple(range(2, both.ndim)), keepdim=True, correction=0)
             both = both + NOISE * spread * torch.cat([noise[:, 0], noise[:, 1]])
         logits, guesses = model(both)
         others = len(self.permutations) - 1
@@ -112,8 +113,8 @@ def of_class(guesses: Float[Tensor, "B L K"], labels: Int[Tensor, " B"]) -> Floa
 
 
 def permute(
-    images: Float[Tensor, "B C H W"], permutations: Int[Tensor, "B P"]
-) -> Float[Tensor, "B C H W"]:
+    images: Float[Tensor, "B C *space"], permutations: Int[Tensor, "B P"]
+) -> Float[Tensor, "B C *space"]:
     """Move each image by its own permutation of pixels: `new[p] = old[permutation[p]]`.
 
     >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)

@@ -18,7 +18,12 @@ class Shape(Protocol):
 
     @property
     def kernel_size(self) -> int:
-        """Side of every kernel."""
+        """Positions of every kernel along each axis."""
+        ...
+
+    @property
+    def taps(self) -> int:
+        """Positions of every kernel."""
         ...
 
     @property
@@ -34,7 +39,6 @@ class Shape(Protocol):
 
 
 _NAMED: dict[str, Callable[[], Action]] = {
-    "C1": lambda: groups.rotations(1),
     "C2": lambda: groups.rotations(2),
     "C4": lambda: groups.rotations(4),
     "C8": lambda: groups.rotations(8),
@@ -44,29 +48,36 @@ _NAMED: dict[str, Callable[[], Action]] = {
 }
 
 
-def dictionary(config: NetworkConfig) -> Action:
+def dictionary(config: NetworkConfig, dims: int = 2) -> Action:
     """The elements that a network is given: those of its group, or the identity alone.
 
+    Args:
+        config: which network.
+        dims: axes of space of its images.
+
     Raises:
-        ValueError: for a group that is not known.
+        ValueError: for a group that is not known, of images with so many axes.
 
     >>> dictionary(NetworkConfig(kind="gcnn", group="C2"))
     GroupAction(id, rot180)
     >>> dictionary(NetworkConfig(kind="gated", group="rot180,flipW"))
     GroupAction(id, rot180, flipW)
+    >>> dictionary(NetworkConfig(kind="gcnn", group="reverse"), dims=1)
+    GroupAction(id, reverse)
     """
-    group = config.group
-    if config.kind not in READERS["group"]:
-        return groups.rotations(1)
-    if isinstance(group, str) and group in _NAMED:
+    group, linear = config.group, groups.hyperoctahedral(dims)
+    if config.kind not in READERS["group"] or group == "C1":
+        return linear.subset(["id"])
+    if isinstance(group, str) and group in _NAMED and dims == 2:
         return _NAMED[group]()
-    square, names = groups.dihedral(4), group.split(",") if isinstance(group, str) else group
-    if not set(names) <= set(square.names):
+    names = group.split(",") if isinstance(group, str) else group
+    if not set(names) <= set(linear.names):
+        short = f"one of C1, {', '.join(_NAMED)}, or " if dims == 2 else "C1, or "
         raise ValueError(
-            f"network: group must be one of {', '.join(_NAMED)}, or symmetries of the square "
-            f"among {', '.join(square.names[1:])}, got {group!r}"
+            f"network: for images with {dims} axes of space group must be {short}moves of a kernel "
+            f"among {', '.join(linear.names[1:])}, got {group!r}"
         )
-    return square.subset(names)
+    return linear.subset(names)
 
 
 def build_network(
@@ -81,7 +92,7 @@ def build_network(
 
     Args:
         config: which network.
-        image: channels, height and width of the images.
+        image: channels of the images, and the length of each axis of space.
         classes: number of logits.
         action: its elements or dictionary; by default those of its group.
         representations: one for each convolution, in the place of those of its kind.
@@ -95,24 +106,27 @@ def build_network(
     >>> plain.free_parameters(), shared.free_parameters()
     (412170, 410890)
     """
-    channels, height, width = image
-    image_size = (height, width)
+    channels, *space = image
+    image_size = tuple(space)
     shape = architecture_of(config, image_size)
-    stacks = representations or representations_of(config, action or dictionary(config), shape)
+    elements = action or dictionary(config, shape.dims)
+    stacks = representations or representations_of(config, elements, shape)
     reference = free_parameters(shape, channels, classes, config.width)
     C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
     return GroupCNN(shape, channels, classes, C, stacks, image_size)
 
 
-def architecture_of(config: NetworkConfig, image_size: tuple[int, int]) -> Architecture:
-    """Number and size of the layers, for images of this height and width.
+def architecture_of(config: NetworkConfig, image_size: tuple[int, ...]) -> Architecture:
+    """Number and size of the layers, for images of so many positions along each axis.
 
     >>> architecture_of(NetworkConfig(), (8, 8)).kernel_size
     3
     """
-    fitting = MNIST if min(image_size) >= MNIST.smallest else SMALL
+    # A cube of 21 positions a side is too much for five layers of 125 taps.
+    fitting = MNIST if min(image_size) >= MNIST.smallest and len(image_size) < 3 else SMALL
     shape = {"mnist": MNIST, "small": SMALL, "auto": fitting}[config.architecture]
-    return shape if config.norm == "auto" else replace(shape, norm=config.norm)
+    norm = shape.norm if config.norm == "auto" else config.norm
+    return replace(shape, norm=norm, dims=len(image_size))
 
 
 def free_parameters(
@@ -154,7 +168,7 @@ def wscnn(
     >>> sum(p.numel() for rep in wscnn(MNIST, 4) for p in rep.parameters())
     121875
     """
-    taps = architecture.kernel_size**2
+    taps = architecture.taps
     sizes = [taps] + [group_size * taps] * (architecture.convolutions - 1)
     return [make(group_size, positions) for positions in sizes]
 

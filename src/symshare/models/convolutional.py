@@ -1,16 +1,31 @@
 """The networks of the paper's MNIST experiments, a smaller sibling, and the witness of tests."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from symshare.layers import GroupConv2d, GroupInstanceNorm, GroupLayerNorm, GroupPool, LiftConv2d
+from symshare.layers import (
+    GroupConv1d,
+    GroupConv2d,
+    GroupConv3d,
+    GroupInstanceNorm,
+    GroupLayerNorm,
+    GroupPool,
+    LiftConv1d,
+    LiftConv2d,
+    LiftConv3d,
+)
 from symshare.models.network import GroupNetwork
 from symshare.representations import Representation
 
 _NORMS = {"layer": GroupLayerNorm, "instance": GroupInstanceNorm}
+_LIFTING = {1: LiftConv1d, 2: LiftConv2d, 3: LiftConv3d}
+_HIDDEN = {1: GroupConv1d, 2: GroupConv2d, 3: GroupConv3d}
+_PLAIN: dict[int, type[nn.Conv1d | nn.Conv2d | nn.Conv3d]]
+_PLAIN = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
 
 
 @dataclass(frozen=True)
@@ -19,21 +34,24 @@ class Architecture:
 
     Attributes:
         blocks: number of convolutions without padding, the lifting one included.
-        kernel_size: side of every kernel.
+        kernel_size: positions of every kernel along each axis.
         norm: "layer" (over channels, group and space, as in the published code) or "instance"
             (over group and space, as in the paper's text).
+        dims: axes of space of the images, one to three.
     """
 
     blocks: int
     kernel_size: int
     norm: Literal["layer", "instance"] = "layer"
+    dims: int = 2
 
     def __post_init__(self) -> None:
-        if self.blocks < 1 or self.kernel_size < 1 or self.norm not in _NORMS:
+        known = self.norm in _NORMS and self.dims in _PLAIN
+        if self.blocks < 1 or self.kernel_size < 1 or not known:
             raise ValueError(
-                "Architecture: expected at least one block and one tap, and a norm among "
-                f"{', '.join(map(repr, _NORMS))}, got blocks={self.blocks}, "
-                f"kernel_size={self.kernel_size}, norm={self.norm!r}"
+                "Architecture: expected at least one block and one tap, a norm among "
+                f"{', '.join(map(repr, _NORMS))} and one to three axes, got blocks={self.blocks}, "
+                f"kernel_size={self.kernel_size}, norm={self.norm!r}, dims={self.dims}"
             )
 
     @property
@@ -43,20 +61,24 @@ class Architecture:
 
     @property
     def smallest(self) -> int:
-        """Pixels a side that an image needs.
+        """Positions along each axis that an image needs.
 
         >>> MNIST.smallest, SMALL.smallest
         (21, 7)
         """
         return self.blocks * (self.kernel_size - 1) + 1
 
+    @property
+    def taps(self) -> int:
+        """Positions of a kernel."""
+        return self.kernel_size**self.dims
+
     def free_parameters(
         self, in_channels: int, classes: int, channels: int, group_size: int
     ) -> int:
         """Parameters of a network of this shape, those of its representations left out."""
-        taps = self.kernel_size**2
-        lifting = channels * (in_channels * taps + 1)
-        hidden = channels * (channels * group_size * taps + 1) * (self.blocks - 1)
+        lifting = channels * (in_channels * self.taps + 1)
+        hidden = channels * (channels * group_size * self.taps + 1) * (self.blocks - 1)
         return lifting + hidden + classes * (channels + 1)
 
 
@@ -65,6 +87,11 @@ MNIST = Architecture(blocks=5, kernel_size=5)
 
 SMALL = Architecture(blocks=3, kernel_size=3)
 """For images of 7 to 20 pixels a side."""
+
+
+_PROBED = {1: 16, 2: 4, 3: 4}
+"""Positions along each of so many axes that the head of a probe sees at most: as many in all for
+signals as for images, whose convolutions look as far in each direction."""
 
 
 class GroupCNN(GroupNetwork):
@@ -79,7 +106,8 @@ class GroupCNN(GroupNetwork):
         classes: number of logits.
         channels: width C of every block; each channel has G copies.
         representations: one for each block, the first for lifting; an instance may repeat.
-        image_size: (H, W), to refuse images that the kernels would use up.
+        image_size: positions along each axis of space, to refuse images that the kernels would
+            use up.
 
     Raises:
         ValueError: if there are more or fewer representations than blocks, or the kernels do
@@ -98,7 +126,7 @@ class GroupCNN(GroupNetwork):
         classes: int,
         channels: int,
         representations: list[Representation],
-        image_size: tuple[int, int],
+        image_size: tuple[int, ...],
     ):
         super().__init__()
         if len(representations) != architecture.blocks:
@@ -106,48 +134,51 @@ class GroupCNN(GroupNetwork):
                 f"GroupCNN: {architecture.blocks} blocks need as many representations, got "
                 f"{len(representations)}"
             )
-        if min(image_size) < architecture.smallest:
+        if len(image_size) != architecture.dims or min(image_size) < architecture.smallest:
             raise ValueError(
                 f"GroupCNN: {architecture.blocks} kernels of size {architecture.kernel_size} "
-                f"without padding need images of at least {architecture.smallest} pixels a side, "
-                f"got {image_size[0]} x {image_size[1]}; use fewer blocks or a smaller kernel"
+                f"without padding need images of at least {architecture.smallest} positions along "
+                f"each of {architecture.dims} axes, got {' x '.join(map(str, image_size))}; use "
+                "fewer blocks or a smaller kernel"
             )
         norm = _NORMS[architecture.norm]
-        k = architecture.kernel_size
-        self.lifting = LiftConv2d(in_channels, channels, k, representations[0])
+        k, dims = architecture.kernel_size, architecture.dims
+        self.lifting = _LIFTING[dims](in_channels, channels, k, representations[0])
         self.hidden = nn.ModuleList(
-            GroupConv2d(channels, channels, k, representation)
+            _HIDDEN[dims](channels, channels, k, representation)
             for representation in representations[1:]
         )
         self.norms = nn.ModuleList([norm(rep.gate) for rep in representations])
         self.pool = GroupPool(representations[-1].gate)
         self.head = nn.Linear(channels, classes)
 
-    def forward(self, x: Float[Tensor, "B I H W"]) -> Float[Tensor, "B classes"]:
+    def forward(self, x: Float[Tensor, "B I *space"]) -> Float[Tensor, "B classes"]:
         for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
-        return self.head(self.pool(x).mean((-2, -1)))
+        return self.head(self.pool(x).flatten(2).mean(-1))
 
 
-def probe(in_channels: int, classes: int, image_size: tuple[int, int]) -> nn.Sequential:
+def probe(in_channels: int, classes: int, image_size: tuple[int, ...]) -> nn.Sequential:
     """A small plain CNN without any symmetry of its own: the witness of a held-out test.
 
-    3 x 3 convolutions halve the longer side to at most 4 pixels; the head sees positions, since
-    a network that averages over space could not notice a shift.
+    Kernels of 3 positions along each axis halve the longest one to at most 4 positions, of signals
+    to 16; the head sees positions, since a network that averages over space could not notice a
+    shift.
 
     >>> probe(1, 10, (8, 8))[-1]
     Linear(in_features=512, out_features=10, bias=True)
     """
     layers: list[nn.Module] = []
     channels, width, size, stride = in_channels, 16, image_size, 1
-    while stride == 1 or max(size) > 4:
-        layers += _probe_block(channels, width, stride)
+    dims = len(image_size)
+    while stride == 1 or max(size) > _PROBED[dims]:
+        layers += _probe_block(channels, width, stride, dims)
         size = tuple(-(-side // stride) for side in size)
         channels, width, stride = width, 32, 2
-    layers += _probe_block(channels, width, 1)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * size[0] * size[1], classes))
+    layers += _probe_block(channels, width, 1, dims)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * math.prod(size), classes))
 
 
-def _probe_block(in_channels: int, out_channels: int, stride: int) -> list[nn.Module]:
+def _probe_block(in_channels: int, out_channels: int, stride: int, dims: int) -> list[nn.Module]:
     norm = nn.GroupNorm(1, out_channels, affine=False)
-    return [nn.Conv2d(in_channels, out_channels, 3, stride, padding=1), norm, nn.ReLU()]
+    return [_PLAIN[dims](in_channels, out_channels, 3, stride, padding=1), norm, nn.ReLU()]

@@ -2,18 +2,18 @@
 
 from torch import nn
 
-from symshare.layers import GroupConv2d, LiftConv2d
+from symshare.layers.convolution import Convolution
 from symshare.representations import Representation, Stack
 
 
 class GroupNetwork(nn.Module):
     """A network of one lifting convolution and group convolutions, in the order of their use."""
 
-    lifting: LiftConv2d
+    lifting: Convolution
 
     def stacks(self) -> list[Stack]:
         """The stack of every convolution, the lifting one first."""
-        return [m.stack for m in self.modules() if isinstance(m, LiftConv2d | GroupConv2d)]
+        return [m.stack for m in self.modules() if isinstance(m, Convolution)]
 
     def representation_parameters(self) -> int:
         """Number of parameters of the representations, shared ones counted once."""

@@ -5,7 +5,7 @@ stationary field admits the half turn, any ring the reversal) and know nothing o
 """
 
 from symshare.propose.automorphisms import Automorphisms, Moments, automorphisms, estimate, residual
-from symshare.propose.candidates import Candidate, Candidates, permutations_on
+from symshare.propose.candidates import Candidate, Candidates
 from symshare.propose.proposing import propose
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Moments",
     "automorphisms",
     "estimate",
-    "permutations_on",
     "propose",
     "residual",
 ]

@@ -4,9 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Int
-from torch import Tensor
-
 from symshare.groups import GroupAction, LatticeMap, from_permutations
 
 Permutation = tuple[int, ...]
@@ -18,7 +15,7 @@ class Candidate:
 
     Attributes:
         name: as in `symshare.groups`; `perm1`, `perm2`, ... for those that are no lattice map.
-        permutation: source indices, `(g f)[p] = f[permutation[p]]` for f flattened over H, W.
+        permutation: source indices, `(g f)[p] = f[permutation[p]]` for f flattened over space.
         source: "lattice" (exact for the shape), "statistics" (found by backtracking), "moments"
             (learned from the same second moments) or "user".
         map: the lattice map, whose linear part acts on kernels; None if there is none.
@@ -54,7 +51,7 @@ class Candidates:
     """Candidates over one image grid, identity first.
 
     Attributes:
-        shape: the grid (H, W).
+        shape: the grid, the length of each axis of space.
         elements: the candidates; `elements[0]` is the identity.
         grid: the grid, at most 100 positions, that statistics were searched on.
         capped: True if the search over statistics met a cap: positions are too alike to tell
@@ -64,9 +61,9 @@ class Candidates:
             most such finds contradict one another.
     """
 
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     elements: tuple[Candidate, ...]
-    grid: tuple[int, int]
+    grid: tuple[int, ...]
     capped: bool
     dropped: int
 
@@ -128,11 +125,6 @@ class Candidates:
             raise ValueError(
                 f"Candidates.from_json: no entry {error}; was this written by Candidates.to_json?"
             ) from error
-
-
-def permutations_on(extra: GroupAction, shape: tuple[int, int]) -> Int[Tensor, "G P"]:
-    """A user's candidates on an image grid; those of a line act on its long axis."""
-    return extra.permutation(max(shape) if extra.dims == 1 and 1 in shape else shape)
 
 
 def _candidate_from_json(entry: Mapping[str, Any]) -> Candidate:

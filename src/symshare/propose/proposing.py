@@ -1,30 +1,32 @@
 """Where candidate transformations come from: the lattice, the statistics of the data, the user."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from math import prod
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from symshare.data.copies import pooled
 from symshare.groups import (
     CAP,
     GroupAction,
     LatticeMap,
     closure,
     compose,
-    dihedral,
-    flips,
     from_permutations,
     generated,
+    hyperoctahedral,
     lattice,
 )
 from symshare.moments import commutant, of_samples
 from symshare.moments.statistics import FEWEST
+from symshare.names import AXES
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
-from symshare.propose.candidates import Candidate, Candidates, Permutation, permutations_on
+from symshare.propose.candidates import Candidate, Candidates, Permutation
 
 # Positions that the search over statistics can handle in about a second.
 POSITIONS = 100
@@ -37,10 +39,12 @@ LEARNING = 100
 PRODUCTS = 1.25
 # More images than this add seconds and no insight.
 IMAGES = 10_000
+# Cells along each axis of the grid that images are pooled to where no factor divides them.
+CELLS = {1: 64, 2: 8, 3: 4}
 
 
 def propose(
-    images: Float[Tensor, "N C H W"],
+    images: Float[Tensor, "N C *space"],
     *,
     periodic: tuple[str, ...] = (),
     extra: GroupAction | None = None,
@@ -49,8 +53,9 @@ def propose(
 ) -> Candidates:
     """Collects the transformations worth judging.
 
-    1. Exact ones of the shape: D4 for square images, flips for others (only that of the long axis
-       where the other has length 1), and cyclic shifts along the axes named periodic.
+    1. Exact ones of the shape: the reversal of a signal, D4 for square images, flips for others,
+       those of the 48 moves of the cube that a volume allows; and cyclic shifts along the axes
+       named periodic.
     2. Automorphisms of the second moments of the pixels (`symshare.propose.automorphisms`). Images
        of more than 100 pixels are average-pooled first; what is found there counts if it is a
        lattice map, which extends exactly to the image grid. Without pooling any permutation
@@ -60,10 +65,10 @@ def propose(
     4. The user's.
 
     Args:
-        images: at least 8, finite.
-        periodic: axes ("H", "W") along which images wrap around; shifts as fine as
-            a group of 48 elements allows.
-        extra: further candidates, over the image grid or, where H or W is 1, over the long axis.
+        images: at least 8, finite, of one to three axes of space.
+        periodic: axes ("L" of signals, "H" and "W" of images, "D" too of volumes) along which
+            images wrap around; shifts as fine as a group of 48 elements allows.
+        extra: further candidates, over the image grid.
         tolerance: of the search over statistics, in units of its bootstrap tolerance.
         seed: of the bootstrap and of the choice of 10 000 images where there are more.
 
@@ -76,20 +81,20 @@ def propose(
 
     >>> images = torch.rand(64, 1, 3, 2, generator=torch.Generator().manual_seed(0))
     >>> propose(images).names[:4]
-    ('id', 'flipW', 'flipH', 'rot180')
+    ('id', 'rot180', 'flipW', 'flipH')
     """
-    if images.ndim != 4:
+    shape = tuple(images.shape[2:])
+    if not 1 <= len(shape) < len(AXES) or min(shape) < 2:
         raise ValueError(
-            f"propose: expected images [N, C, H, W], got shape {tuple(images.shape)}; "
-            f"add the missing axes of length 1"
+            f"propose: expected images [N, C, *space] of one to three axes of space, each of two "
+            f"positions or more, got shape {tuple(images.shape)}; drop axes of length 1"
         )
     if len(images) < 8:
         raise ValueError(f"propose: expected at least 8 images, got {len(images)}; pass more")
-    shape = (images.shape[2], images.shape[3])
     exact, coarse = _lattice_maps(shape, periodic)
     users: dict[str, Permutation] = {}
     if extra is not None:
-        rows = permutations_on(extra, shape).tolist()
+        rows = extra.permutation(shape).tolist()
         users = dict(zip(extra.names, [tuple(row) for row in rows], strict=True))
     pool = _Pool.of(shape)
     if len(images) > IMAGES:
@@ -116,24 +121,23 @@ def propose(
 class _Pool:
     """Average pooling of images to a grid of at most 100 positions, and maps of that grid."""
 
-    shape: tuple[int, int]
-    grid: tuple[int, int]
+    shape: tuple[int, ...]
+    grid: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, int]) -> "_Pool":
+    def of(cls, shape: tuple[int, ...]) -> "_Pool":
         """The finest grid that divides the image, of at least 4 cells along each axis."""
         for factor in range(1, max(shape) + 1):
-            grid = tuple(side if side == 1 else side // factor for side in shape)
-            exact = all(side == 1 or side % factor == 0 for side in shape)
+            grid = tuple(side // factor for side in shape)
+            exact = all(side % factor == 0 for side in shape)
             coarse = any(cells < min(4, side) for cells, side in zip(grid, shape, strict=True))
-            if exact and not coarse and grid[0] * grid[1] <= POSITIONS:
-                return cls(shape, (grid[0], grid[1]))
+            if exact and not coarse and prod(grid) <= POSITIONS:
+                return cls(shape, grid)
         # No common divisor: overlapping windows, which mirror and transpose like the image.
-        return cls(shape, (min(shape[0], 8), min(shape[1], 8)))
+        return cls(shape, tuple(min(side, CELLS[len(shape)]) for side in shape))
 
     def __call__(self, images: Tensor) -> Float[np.ndarray, "N C P"]:
-        pooled = torch.nn.functional.adaptive_avg_pool2d(images.float(), self.grid)
-        return pooled.flatten(2).detach().cpu().numpy()
+        return pooled(images.float(), self.grid).flatten(2).detach().cpu().numpy()
 
     def coarsen(self, map: LatticeMap) -> Permutation | None:
         """A lattice map of the image as a permutation of the grid, if it is one."""
@@ -145,7 +149,7 @@ class _Pool:
         return _moved(map, self.grid, self.shape)
 
 
-def _moved(map: LatticeMap, of: tuple[int, int], to: tuple[int, int]) -> LatticeMap | None:
+def _moved(map: LatticeMap, of: tuple[int, ...], to: tuple[int, ...]) -> LatticeMap | None:
     """A lattice map of one grid as one of another, if it is one."""
     shifts = list(zip(map.shift, of, to, strict=True))
     if not map.fits(to) or any(s * t % o or (s and max(o, t) % min(o, t)) for s, o, t in shifts):
@@ -153,14 +157,14 @@ def _moved(map: LatticeMap, of: tuple[int, int], to: tuple[int, int]) -> Lattice
     return LatticeMap(map.matrix, tuple(s * t // o for s, o, t in shifts))
 
 
-def _permutation(map: LatticeMap, shape: tuple[int, int]) -> Permutation:
+def _permutation(map: LatticeMap, shape: tuple[int, ...]) -> Permutation:
     return tuple(map.permutation(shape).tolist())
 
 
 class _Pile:
     """Distinct candidates in the order in which they came, keyed by permutation."""
 
-    def __init__(self, shape: tuple[int, int], pool: _Pool, moments: Moments) -> None:
+    def __init__(self, shape: tuple[int, ...], pool: _Pool, moments: Moments) -> None:
         self.shape, self.pool, self.moments = shape, pool, moments
         self.elements: dict[Permutation, Candidate] = {}
 
@@ -187,31 +191,34 @@ class _Pile:
 
 
 def _lattice_maps(
-    shape: tuple[int, int], periodic: tuple[str, ...]
+    shape: tuple[int, ...], periodic: tuple[str, ...]
 ) -> tuple[list[LatticeMap], bool]:
     """A group of point maps of the shape and shifts along its periodic axes.
 
     Returns:
         Its elements, and whether the cap left out some shifts.
     """
-    if unknown := [axis for axis in periodic if axis not in ("H", "W")]:
-        raise ValueError(f'propose: periodic axes are "H" and "W", got {unknown}')
-    if 1 in shape:
-        point = flips("W" if shape[0] == 1 else "H")
-    elif shape[0] == shape[1] and len(set(periodic)) != 1:
-        point = dihedral(4)
-    else:
-        # One periodic axis tells the axes apart, also of a square.
-        point = flips("HW")
-    identity, *_ = maps = [map for map in point.maps if map is not None]
+    axes = AXES[len(shape)]
+    if unknown := [axis for axis in periodic if axis not in axes]:
+        raise ValueError(
+            f"propose: images of shape {shape} have the axes {', '.join(axes)}, got {unknown} as "
+            "periodic; name some of these"
+        )
+    # A periodic axis is none like the others, also of a square.
+    around = np.array([axis in periodic for axis in axes])
+    maps = [
+        map
+        for map in hyperoctahedral(len(shape)).maps
+        if map and map.fits(shape) and (abs(np.asarray(map.matrix)) @ around == around).all()
+    ]
     # A coarser set of shifts is still a group; take the finest that closes within the cap.
     for step in range(1, max(shape) + 1):
-        lengths = {axis: side for axis in periodic if (side := shape["HW".index(axis)]) > 1}
+        lengths = {i: side for i, side in enumerate(shape) if around[i]}
         if any(length % step for length in lengths.values()):
             continue
         shifts = [
-            LatticeMap(identity.matrix, (s, 0) if axis == "H" else (0, s))
-            for axis, length in lengths.items()
+            _shift(i, s, len(shape))
+            for i, length in lengths.items()
             for s in range(step, length, step)
         ]
         distinct = {_permutation(map, shape): map for map in [*maps, *shifts]}
@@ -225,6 +232,13 @@ def _lattice_maps(
     return maps, bool(periodic)
 
 
+def _shift(axis: int, steps: int, dims: int) -> LatticeMap:
+    """The cyclic shift along one axis."""
+    identity = hyperoctahedral(dims).maps[0]
+    assert identity is not None
+    return replace(identity, shift=tuple(steps * (i == axis) for i in range(dims)))
+
+
 def _add_automorphisms(
     pile: _Pile, images: Tensor, tolerance: float, seed: int
 ) -> tuple[bool, int]:
@@ -236,13 +250,13 @@ def _add_automorphisms(
     identity = tuple(range(len(moments.variance)))
     exact = [pool.coarsen(element.map) for element in pile.elements.values() if element.map]
     # Steps along an axis are cheap to try, and the search may miss them among many other finds.
-    steps = [LatticeMap(((1, 0), (0, 1)), step) for step in ((0, 1), (1, 0))]
-    exact += [_permutation(step, pool.grid) for step in steps]
+    dims = len(pool.grid)
+    exact += [_permutation(_shift(axis, 1, dims), pool.grid) for axis in reversed(range(dims))]
     # So is the exchange of two rows or columns: with the steps it makes all orders of them.
     places = np.arange(len(identity)).reshape(pool.grid)
     strangers = [
         tuple(np.delete(np.insert(places, 0, places.take(1, axis), axis), 2, axis).ravel().tolist())
-        for axis in (0, 1)
+        for axis in range(dims)
         if pool.grid[axis] > 2
     ]
     for permutation in found.permutations:
@@ -270,7 +284,7 @@ def _add_automorphisms(
     refined = [
         (fine, sources[one]) for one, map in maps.items() if map and (fine := pool.refine(map))
     ]
-    linear = [element and element.matrix for element in dihedral(4).maps]
+    linear = [element and element.matrix for element in hyperoctahedral(dims).maps]
     for map, source in sorted(refined, key=lambda x: (linear.index(x[0].matrix), x[0].shift)):
         pile.add_map(map, source)
     for permutation in sorted(one for one, map in maps.items() if map is None):
@@ -331,14 +345,14 @@ def _grow(
 
 
 def _recognise(
-    permutation: np.ndarray, live: np.ndarray, grid: tuple[int, int]
+    permutation: np.ndarray, live: np.ndarray, grid: tuple[int, ...]
 ) -> LatticeMap | None:
     """The lattice map that agrees with a permutation on all live positions."""
     positions = np.flatnonzero(live)
     if not len(positions):
         return None
     wanted = np.array(np.unravel_index(permutation[positions[0]], grid))
-    for element in dihedral(4).maps:
+    for element in hyperoctahedral(len(grid)).maps:
         if element is None or not element.fits(grid):
             continue
         source = element.permutation(grid).numpy()

@@ -82,10 +82,10 @@ class Element(Judgement):
 
     Attributes:
         permutation: Source indices over the flattened image grid, (g f)[p] = f[permutation[p]].
-        shape: That grid, (H, W).
-        kernel_permutation: The same on a 3 x 3 kernel, without a shift; null where g is no
-            lattice map.
-        kernel_shape: [3, 3]; null with `kernel_permutation`.
+        shape: That grid, the length of each axis of space.
+        kernel_permutation: The same on a kernel of 3 positions along each axis, without a shift;
+            null where g is no lattice map.
+        kernel_shape: Its shape, such as [3, 3]; null with `kernel_permutation`.
         source: `lattice`, `statistics`, `moments` (learned from second moments where the search
             over statistics ran out of steps) or `user`: who proposed it.
         measure: Learned measure in [0, 1], mean over the `gated` runs; null before they ran, or
@@ -93,9 +93,9 @@ class Element(Judgement):
     """
 
     permutation: tuple[int, ...]
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     kernel_permutation: tuple[int, ...] | None
-    kernel_shape: tuple[int, int] | None
+    kernel_shape: tuple[int, ...] | None
     source: str
     measure: float | None
 
@@ -219,7 +219,7 @@ class VerdictRecord(Record):
             `approximate`: they do within the looser bound; `partial`: broken, but some element
             keeps enough of every class.
         group: Name of the group of `found` or `approximate`; null for the other words.
-        sentence: The verdict in one sentence.
+        sentence: The verdict in plain words, then the numbers behind it.
         caveats: What to know before relying on it; also why a network was not built.
         found: Names of the symmetric elements, the identity left out; empty unless `verdict` is
             `group`.

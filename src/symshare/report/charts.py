@@ -105,17 +105,17 @@ def loss_scale(values: Sequence[float], bound: float, looser: float) -> Scale:
     return Scale("excess loss [nats]", axis, bound, *_bounds_at(axis, bound, looser), *labels)
 
 
-def change_scale(values: Sequence[float], bound: float, looser: float) -> Scale:
+def change_scale(values: Sequence[float], bound: float, looser: float, things: str) -> Scale:
     """The linear scale of changes of the images: every value to be drawn, and the two bounds.
 
-    >>> [label for _, label in change_scale([0.9], 0.05, 0.1).axis.ticks]
+    >>> [label for _, label in change_scale([0.9], 0.05, 0.1, "images").axis.ticks]
     ['0', '0.2', '0.4', '0.6', '0.8', '1']
     """
     low, high = min([-0.1, *values]), max([1.0, *values])
     marks = sorted((i / 5 for i in range(-10, 11)), key=abs)
     axis = _with_ticks(Axis(low, high), marks, lambda x: minus(f"{x:g}"), apart=11.0)
     labels = f"{bound:g}", f"{looser:g}"
-    return Scale("change of the images", axis, bound, *_bounds_at(axis, bound, looser), *labels)
+    return Scale(f"change of the {things}", axis, bound, *_bounds_at(axis, bound, looser), *labels)
 
 
 def _bounds_at(axis: Axis, bound: float, looser: float) -> tuple[float, float | None]:

@@ -1,6 +1,5 @@
 """What the trained networks learned, as panels of pictures: kernels, stacks, measures."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -208,15 +207,16 @@ def _known(elements: Sequence[Element], indices: list[int]) -> str | None:
     """The candidate whose kernel map this permutation is, if there is one."""
     if indices == list(range(len(indices))):
         return "id"
-    side = math.isqrt(len(indices))
-    if side**2 != len(indices):
+    dims = next((len(e.shape) for e in elements), 2)
+    side = round(len(indices) ** (1 / dims))
+    if side**dims != len(indices):
         return None
-    square = groups.dihedral(4)
-    here = square.permutation(side).tolist()
+    moves = groups.hyperoctahedral(dims)
+    here = moves.permutation(side).tolist()
     if indices not in here:
         return None
-    # The record shows what candidates do to kernels of 3 x 3.
-    recorded = tuple(square.permutation(3)[here.index(indices)].tolist())
+    # The record shows what candidates do to kernels of 3 positions along each axis.
+    recorded = tuple(moves.permutation(3)[here.index(indices)].tolist())
     return next((e.name for e in elements if e.kernel_permutation == recorded), None)
 
 

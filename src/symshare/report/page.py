@@ -66,6 +66,7 @@ def _render(folder: Folder) -> str:
 def _content(folder: Folder) -> dict[str, Any]:
     """Everything the template names."""
     verdict = folder.verdict
+    things = sentences.things(verdict)
     loss, change = _scales(verdict)
     cards = candidates.cards(folder, loss, change)
     power = verdict.power
@@ -75,6 +76,10 @@ def _content(folder: Folder) -> dict[str, Any]:
     return {
         **{word.__name__: word for word in WORDS},
         "labels": {**LABELS, "found": G_CNN.get(verdict.verdict, G_CNN["group"])},
+        "thing": things.one,
+        "a_thing": things.a,
+        "things": things.many,
+        "positions": things.positions,
         "verdict": verdict,
         "badge": _badge(verdict),
         "attributes": ATTRIBUTES,
@@ -109,7 +114,9 @@ def _scales(verdict: VerdictRecord) -> tuple[charts.Scale, charts.Scale]:
     losses, changes = candidates.drawn_losses(verdict), candidates.drawn_changes(verdict)
     return (
         charts.loss_scale(losses, verdict.delta, verdict.delta_approximate),
-        charts.change_scale(changes, verdict.change, verdict.change_approximate),
+        charts.change_scale(
+            changes, verdict.change, verdict.change_approximate, sentences.things(verdict).many
+        ),
     )
 
 

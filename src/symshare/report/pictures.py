@@ -1,4 +1,4 @@
-"""Tensors as small PNG pictures inside the page.
+"""Tensors as small pictures inside the page: PNG, and SVG for the traces of signals.
 
 Signed and nonnegative values are drawn as opacity of a colour, so that zero is whatever the
 page's background is, in the light and in the dark theme.
@@ -18,6 +18,8 @@ SIDE = 64
 POSITIVE = (230, 97, 1)
 NEGATIVE = (55, 120, 220)
 MASS = (55, 120, 220)
+# Channels of a signal, told apart under every common colour blindness; more share the last.
+TRACES = ("#3778dc", "#e66101", "#009e73", "#cc79a7")
 # Top left, top right, bottom left, bottom right: told apart under every common colour blindness.
 CORNERS = ((0, 90, 181), (255, 194, 10), (220, 50, 32), (0, 158, 115))
 
@@ -27,7 +29,7 @@ RGB = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Picture:
-    """A PNG as a data URI, with the text that stands for it and its size on the page [px]."""
+    """A picture as a data URI, with the text that stands for it and its size on the page [px]."""
 
     uri: str
     alt: str
@@ -72,42 +74,95 @@ def _thin_out(pixels: Float[Tensor, "C H W"]) -> Float[Tensor, "C h w"]:
 
 
 def image(
-    values: Tensor, permutation: Int[Tensor, " P"] | None, limits: tuple[float, float], alt: str
+    values: Float[Tensor, "C ..."],
+    permutation: Int[Tensor, " P"] | None,
+    limits: tuple[float, float],
+    alt: str,
 ) -> Picture:
-    """Draw an image, after a permutation of its pixels if one is given.
+    """Draw an image, after a permutation of its positions if one is given.
 
     (g f)[p] = f[permutation[p]]
 
+    A signal is drawn as a trace for each of at most four channels, a volume as three slices
+    through its middle, one across each axis.
+
     Args:
-        values: [C, H, W], or [C, N] for a signal; three channels are drawn in colour, any other
-            number as the grey mean.
-        permutation: source index of every pixel.
-        limits: the values drawn black and white.
+        values: three channels of an image are drawn in colour, any other number as the grey mean.
+        permutation: source index of every position.
+        limits: the values drawn black and white, or at the bottom and at the top.
         alt: what the picture shows, in words.
     """
-    plane = values if values.ndim == 3 else values.unsqueeze(1)
     if permutation is not None:
-        plane = plane.flatten(1)[:, permutation].reshape(plane.shape)
+        values = values.flatten(1)[:, permutation].reshape(values.shape)
+    if values.ndim == 2:
+        return _traces(values.float(), limits, alt)
+    if values.ndim == 4:
+        return _grey(_slices(values.float()), limits, alt, SIDE)
+    return _grey(values, limits, alt, SIDE)
+
+
+def _grey(
+    plane: Float[Tensor, "C H W"], limits: tuple[float, float], alt: str, box: int
+) -> Picture:
+    """Draw a plane in grey, or in colour where it has three channels."""
     low, high = limits
     plane = _thin_out(plane.float())
     if plane.shape[0] != 3:
         plane = plane.mean(0, keepdim=True)
     scaled = ((plane - low) / ((high - low) or 1.0)).clamp(0, 1).mul(255).round()
-    return _picture(scaled.to(torch.uint8).permute(1, 2, 0).contiguous(), alt, SIDE)
+    return _picture(scaled.to(torch.uint8).permute(1, 2, 0).contiguous(), alt, box)
 
 
-def positions(shape: tuple[int, int], permutation: Int[Tensor, " P"] | None, alt: str) -> Picture:
-    """Draw a kernel whose positions are coloured, so that one sees where each of them goes."""
-    height, width = shape
+def _slices(volume: Float[Tensor, "C D H W"]) -> Float[Tensor, "C h w"]:
+    """The middle slices across each axis: the last two below and beside the first, as in a plan."""
+    across, down, along = (volume.select(axis, volume.shape[axis] // 2) for axis in (1, 2, 3))
+    D, H, W = volume.shape[1:]
+    plan = volume.new_full((len(volume), H + 1 + D, W + 1 + D), float(volume.min()))
+    plan[:, :H, :W], plan[:, H + 1 :, :W] = across, down
+    plan[:, :H, W + 1 :] = along.transpose(1, 2)
+    return plan
+
+
+def _traces(signal: Float[Tensor, "C L"], limits: tuple[float, float], alt: str) -> Picture:
+    """Draw the channels of a signal as lines, from left to right."""
+    low, high = limits
+    width, height = SIDE, 3 * SIDE // 4
+    shown = signal[: len(TRACES)]
+    down = (height - 4) * (1 - (shown - low) / ((high - low) or 1.0)) + 2
+    across = torch.linspace(1, width - 1, signal.shape[1])
+    lines = [
+        f'<polyline fill="none" stroke="{colour}" points="'
+        + " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(across.tolist(), row.tolist(), strict=True))
+        + '"/>'
+        for colour, row in zip(TRACES, down, strict=False)
+    ]
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">'
+        f"{''.join(lines)}</svg>"
+    )
+    uri = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode("ascii")
+    return Picture(uri, alt, width, height)
+
+
+def positions(shape: tuple[int, ...], permutation: Int[Tensor, " P"] | None, alt: str) -> Picture:
+    """Draw a kernel whose positions are coloured, so that one sees where each of them goes.
+
+    That of a volume is drawn slice by slice from left to right, deeper ones darker.
+    """
+    *deep, height, width = (1, *shape) if len(shape) == 1 else shape
     down = torch.linspace(0, 1, height).reshape(-1, 1, 1)
     across = torch.linspace(0, 1, width).reshape(1, -1, 1)
     corners = torch.tensor(CORNERS, dtype=torch.float32)
     top = corners[0] * (1 - across) + corners[1] * across
     bottom = corners[2] * (1 - across) + corners[3] * across
-    colours = (top * (1 - down) + bottom * down).reshape(height * width, 3)
+    light = torch.linspace(1, 0.4, deep[0] if deep else 1).reshape(-1, 1, 1, 1)
+    colours = (light * (top * (1 - down) + bottom * down)).reshape(-1, 3)
     if permutation is not None:
         colours = colours[permutation]
-    return _picture(colours.reshape(height, width, 3).round().to(torch.uint8), alt, SIDE)
+    slices = colours.reshape(-1, height, width, 3).round().to(torch.uint8)
+    # An empty column between slices.
+    apart = torch.nn.functional.pad(slices, (0, 0, 0, 1), value=255) if deep else slices
+    return _picture(apart.transpose(0, 1).flatten(1, 2), alt, SIDE)
 
 
 def _coloured(

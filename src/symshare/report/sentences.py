@@ -4,12 +4,14 @@ import re
 import warnings
 from collections.abc import Sequence
 
+from symshare.names import THINGS, Things
 from symshare.records import NetworkName, VerdictRecord
 
 NONE = "\N{EN DASH}"
 GLUE = "\N{NO-BREAK SPACE}"
 ELEMENTS = {
     "id": "leaves everything as it is",
+    "reverse": "back to front",
     "rot90": "quarter turn, counter-clockwise",
     "rot180": "half turn",
     "rot270": "quarter turn, clockwise",
@@ -24,6 +26,11 @@ SOURCES = {
     "moments": "learned from the data's second moments",
     "user": "handed over by the user",
 }
+
+
+def things(verdict: VerdictRecord) -> Things:
+    """What the samples are called, by their number of axes."""
+    return THINGS[next((len(element.shape) for element in verdict.elements), 2)]
 
 
 def minus(text: str) -> str:
@@ -189,7 +196,7 @@ def missing_tensors(verdict: VerdictRecord, model: NetworkName) -> str:
     if model == "found" and not _built_in(verdict):
         return "Nothing was found, so no network with it was trained."
     if model not in verdict.planned:
-        return "No such network exists for these images and these elements."
+        return "No such network exists for data of this shape and these elements."
     return "This network was not trained in this run, or kept no tensors."
 
 

@@ -85,13 +85,13 @@ def network_of(
     if config.kind == "gated":
         gated = build(replace(config, init="sharp"))
         return gated, Learning((open_gates(gated, seen.images, seen.labels, seed=seed),), {})
-    ways = _Ways()
+    ways, moves = _Ways(), groups.hyperoctahedral(len(data.space))
     network, layers = learned_network(
         lambda elements: build(replace(config, elements=elements, init="sharp", within=())),
         seen.images,
         seen.labels,
         slots=config.elements,
-        within=groups.dihedral(4).subset(["id", *config.within]) if config.within else None,
+        within=moves.subset(config.within) if config.within else None,
         seed=seed,
         watch=ways.watch,
     )

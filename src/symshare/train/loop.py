@@ -66,7 +66,7 @@ class Trained:
     model: nn.Module
     rows: list[Row]
 
-    def logits(self, images: Float[Tensor, "N C H W"]) -> Float[Tensor, "N classes"]:
+    def logits(self, images: Float[Tensor, "N C *space"]) -> Float[Tensor, "N classes"]:
         """Outputs for raw images, in evaluation mode and without gradients."""
         self.model.eval()
         device = next(self.model.parameters()).device
@@ -294,14 +294,14 @@ class _Mean:
 class Standardise(nn.Module):
     """Subtract the mean and divide by the spread of the training images, channel by channel."""
 
-    def __init__(self, images: Float[Tensor, "N C H W"]):
+    def __init__(self, images: Float[Tensor, "N C *space"]):
         super().__init__()
-        axes = (0, 2, 3)
+        axes, channel = [0, *range(2, images.ndim)], [-1, *[1] * (images.ndim - 2)]
         std = images.std(axes)
-        self.register_buffer("mean", images.mean(axes)[:, None, None])
-        self.register_buffer("std", torch.where(std > 0, std, 1.0)[:, None, None])
+        self.register_buffer("mean", images.mean(axes).view(channel))
+        self.register_buffer("std", torch.where(std > 0, std, 1.0).view(channel))
 
-    def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B C H W"]:
+    def forward(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *space"]:
         return (x - self.mean) / self.std
 
 

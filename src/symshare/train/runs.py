@@ -53,7 +53,9 @@ def fit(
 
     def run() -> ResultRecord:
         root = None if data.root is None else Path(data.root)
-        splits = load(data.source, root=root, seed=config.seed, limit=data.limit)
+        splits = load(
+            data.source, root=root, seed=config.seed, limit=data.limit, layout=data.layout
+        )
         return fit_splits(config, splits, law, out, progress=progress, hardware=hardware)
 
     return together(hardware, run)
@@ -103,7 +105,7 @@ def _fit_in(
         config.seed,
         validation=splits.validation,
         out=out,
-        watch=partial(measure_by_element, network, dictionary(config.model)),
+        watch=partial(measure_by_element, network, dictionary(config.model, network.lifting.dims)),
         progress=progress,
         hardware=hardware,
     )
@@ -150,7 +152,7 @@ def _representations(network: GroupNetwork, config: NetworkConfig) -> bytes:
             tensors["measure"] = lifting.measure
     named = config.kind in ("cnn", *READERS["group"]) and config.kind != "birkhoff"
     names = (
-        list(dictionary(config).names)
+        list(dictionary(config, network.lifting.dims).names)
         if named
         else [f"element {g}" for g in range(lifting.group_size)]
     )

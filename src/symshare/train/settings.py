@@ -35,12 +35,15 @@ class DataConfig:
         root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative .npz
             path starts from.
         limit: most images for training and validation together.
+        layout: order of the axes of the images of an .npz file, such as NCL for signals; by default
+            its array `layout`, or what the shape tells.
     """
 
     source: str = "digits"
     transform: str = "none"
     root: str | None = None
     limit: int | None = None
+    layout: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a transformation that does not exist."""
@@ -146,7 +149,11 @@ class FitConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as `symshare fit --config` reads them back."""
-        return {**asdict(self), "model": self.model.to_dict()}
+        values = {**asdict(self), "model": self.model.to_dict()}
+        # Folders of version 0.1 know no layouts.
+        if self.data.layout is None:
+            del values["data"]["layout"]
+        return values
 
     def folder(self, out: str | None) -> Path:
         """Folder of the run: the one asked for, or one below `runs/` of this configuration."""
