@@ -206,6 +206,7 @@ def _elements(
                 "p_unchanged": 0.0001 if images_keep else 0.92,
                 "p_nearly_unchanged": 0.0001 if images_keep or kind == "approximate" else 0.38,
                 "p_changed": 0.0001 if kind in ("tolerated", "broken") else 0.96,
+                "label_map": list(range(len(classes))),
                 "moved_share": 0.9874 - 0.0031 * index,
                 **_by_class(kind, len(classes), case.get("open", [])),
                 "status": "broken" if kind == "in_one_class" else kind,

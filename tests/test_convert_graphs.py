@@ -104,6 +104,11 @@ def test_pools_over_space(unwrapped, name, dims):
     check(unwrapped, layer, torch.randn(3, 2, G, *SPACE[dims]))
 
 
+def test_head(unwrapped):
+    corners = torch.stack([torch.arange(G).roll(g) for g in range(G)])
+    check(unwrapped, unwrapped.GroupHead(3, corners), torch.randn(2, 3, G))
+
+
 def test_linear(unwrapped):
     check(unwrapped, unwrapped.GroupLinear(3, 5, unwrapped.Sinkhorn(G, 6)), torch.randn(2, 3, 6))
 
@@ -126,5 +131,7 @@ def test_networks(unwrapped, learned):
 
 
 def test_every_kind_of_layer_is_in_a_table(unwrapped):
-    names = {name for name, _ in ACROSS} | POOLS.keys() | {"GroupLinear", "Convolution"}
+    names = (
+        {name for name, _ in ACROSS} | POOLS.keys() | {"GroupHead", "GroupLinear", "Convolution"}
+    )
     assert {kind.__name__ for kind in import_module("symshare.convert.plain").LAYERS} == names

@@ -159,6 +159,28 @@ def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):
     assert (found.verdict, found.found) == ("group", ("reverse",))
 
 
+def test_a_mirror_that_exchanges_left_and_right(tmp_path):
+    """It is found with its map of the labels, and a network has it built in."""
+    generator = torch.Generator().manual_seed(0)
+    fields, labels = torch.randn(2, 8, 8, generator=generator), torch.arange(900) % 3
+    images = torch.stack([fields[0], fields[0].flip(-1), fields[1]])[labels]
+    images[2::6] = images[2::6].flip(-1)
+    images = images + 0.5 * torch.randn(images.shape, generator=generator)
+    found = symshare.discover(
+        images, labels, classes=("left", "right", "round"), out=tmp_path / "run", budget="quick"
+    )
+    assert (found.verdict, found.found) == ("group", ("flipW",))
+    exchanged = "Moved by flipW with left and right exchanged, these images mean the same"
+    assert found.record.sentence.startswith(exchanged)
+    element = next(e for e in found.record.elements if e.name == "flipW")
+    assert element.label_map == (1, 0, 2)
+    assert "with left and right exchanged" in found.report.read_text()
+    settings = (found.out / "runs/found-seed0/config.yaml").read_text()
+    assert "label_map:\n  - - 1\n    - 0\n    - 2\n" in settings
+    assert found.record.accuracy["found"].n == 1
+    assert "flipW" not in (found.out / "runs/gated-seed0/config.yaml").read_text()
+
+
 def test_signals_that_may_be_reversed(tmp_path):
     signals, labels = noisy((2, 12), 600, 0)
     signals[::2] = signals[::2].flip(-1)
@@ -243,7 +265,7 @@ def test_what_the_label_tolerates_is_not_called_a_symmetry(tmp_path):
     images = (generator.random((480, 8, 10)) * brightness).astype(np.float32)
     images[labels == 1, :, 1:4] += 1
     images[labels == 0, :, 6:9] += 1
-    found = symshare.discover(images, labels, out=tmp_path / "run")
+    found = symshare.discover(images, labels, layout="NHW", out=tmp_path / "run")
     assert (found.verdict, found.found) == ("none", ())
     statuses = {e.name: e.status for e in found.record.elements}
     # The network reads the columns and does not mind an upside-down image; the data has none.

@@ -34,6 +34,11 @@ from symshare.train.settings import OptimConfig
 D4 = groups.dihedral(4)
 
 
+def fixed(moves, classes):
+    """Maps of the labels that leave them as they are."""
+    return torch.arange(classes).repeat(moves, 1)
+
+
 def evidence(
     excess,
     *,
@@ -47,6 +52,8 @@ def evidence(
     noise=0.2,
     clusters=None,
     moved=1.0,
+    label_map=None,
+    agreed=None,
 ):
     """Evidence in which element i costs `excess[i]` nats, changes the images by `change[i]`, which
     is 0 where it costs nothing, and keeps `kept[i]` of every class."""
@@ -69,6 +76,8 @@ def evidence(
         clusters=torch.arange(n) if clusters is None else clusters,
         log_probability=probability.log(),
         chance_loss=torch.full((n,), 2.1),
+        label_map=fixed(len(excess), classes) if label_map is None else torch.tensor(label_map),
+        agreed=torch.tensor(agreed or [True] * len(excess)),
         moved_loss=torch.stack([loss + spread(e, noise) for e in excess]),
         moved_prediction=torch.stack(
             [torch.where(order < k * n / classes, labels, wrong) for k in kept]
@@ -501,7 +510,9 @@ def test_every_image_is_questioned_by_networks_that_never_saw_it(bars, monkeypat
 
     monkeypatch.setattr("symshare.judge.evidence.train", watch)
     monkeypatch.setattr("symshare.judge.evidence._question", listen)
-    found = gather(bars, transform("none"), D4.permutation((6, 6))[1:], QUICK, seed=0)
+    # Moves that make no class of another, so that no witness is trained anew.
+    moves = torch.stack([torch.arange(36).roll(step) for step in range(1, 8)])
+    found = gather(bars, transform("none"), moves, QUICK, seed=0)
     assert found.loss.shape == (160,)
     assert torch.equal(found.labels, bars.labels)
     assert found.moved_loss.shape == found.change.shape == (7, 160)
@@ -603,6 +614,84 @@ def test_near_copies_are_found_without_being_told(bars):
     assert (found.copies, len(found.labels), len(found.clusters.unique())) == (1.0, 320, 160)
 
 
+def exchanged(count, seed, *, twin=1.0):
+    """Two things, their mirror images, and a third of which a share `twin` is mirrored evenly.
+
+    A mirror exchanges the first class with the second, and leaves the third where it is.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    fields = torch.randn(2, 6, 6, generator=torch.Generator().manual_seed(100))
+    labels = torch.arange(count) % 3
+    third = torch.rand(count, generator=generator) < twin / 2
+    images = torch.stack([fields[0], fields[0].flip(-1), fields[1]])[labels]
+    images = torch.where((third & (labels == 2))[:, None, None], images.flip(-1), images)
+    images = images + 0.5 * torch.randn(images.shape, generator=generator)
+    return LabelledImages(images[:, None], labels, ("left", "right", "round"))
+
+
+MIRRORS = groups.flips("HW")
+
+
+@pytest.mark.parametrize(("twin", "status"), [(1.0, "symmetric"), (0.0, "broken")])
+def test_a_move_may_exchange_classes(twin, status):
+    """Where the third class has no mirror images, exchanging the others restores nothing."""
+    data, moves = exchanged(900, 0, twin=twin), MIRRORS.permutation((6, 6))[1:]
+    optim = dataclasses.replace(QUICK, steps=240, evaluations=8)
+    found = gather(data, transform("none"), moves, optim, 0, decided=settle_at(3))
+    verdict = decide(found, MIRRORS)
+    mirror, *others = verdict.judgements
+    assert mirror.status == status
+    assert mirror.label_map == ((1, 0, 2) if status == "symmetric" else (0, 1, 2))
+    assert all(other.status == "broken" for other in others)
+    if status == "symmetric":
+        assert (verdict.word, verdict.found) == ("group", ("flipW",))
+        assert mirror.kept_share > 0.9
+        assert abs(mirror.excess_loss) < 0.05
+    assert found.agreed[0]
+
+
+def test_an_interrupted_call_goes_on_with_the_maps_of_the_labels(tmp_path):
+    data, moves = exchanged(600, 1), MIRRORS.permutation((6, 6))[1:]
+    optim = dataclasses.replace(QUICK, steps=120, evaluations=8)
+
+    def gathered(out, decided, progress=loop.unseen):
+        law = transform("none")
+        return gather(data, law, moves, optim, 0, out=out, decided=decided, progress=progress)
+
+    def cut(evidence):
+        if evidence.looks == 2:
+            raise KeyboardInterrupt
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        gathered(tmp_path, cut)
+    steps = []
+    resumed = gathered(tmp_path, settle_at(3), progress=lambda *seen: steps.append(seen))
+    whole = gathered(None, settle_at(3))
+    assert whole.label_map[0].tolist() == [1, 0, 2]
+    for name, tensor in whole.tensors().items():
+        assert torch.equal(tensor, resumed.tensors()[name]), name
+    assert steps[0] == (61, 120), "the first witness is asked no more"
+
+
+def test_maps_of_the_labels_belong_to_the_group():
+    """A quarter turn may not map the labels so that its square maps them unlike the half turn."""
+    turns, swap, cycle = groups.rotations(4), [1, 0, 2, 3], [1, 2, 3, 0]
+    found = evidence([0.0] * 3, label_map=[swap, [0, 1, 2, 3], swap])
+    assert decide(found, turns).found == ("rot90", "rot180", "rot270")
+    twice = [2, 3, 0, 1]
+    found = evidence([0.0] * 3, label_map=[cycle, twice, [3, 0, 1, 2]])
+    assert decide(found, turns).group == "C4"
+    found = evidence([0.0] * 3, label_map=[swap, swap, swap])
+    assert decide(found, turns).found == ("rot180",)
+
+
+def test_a_map_on_which_witnesses_differ_is_not_claimed():
+    found = evidence([0.0], agreed=[False])
+    verdict = decide(found, groups.rotations(2))
+    assert verdict.judgements[0].status == "undecided"
+
+
 def test_labels_without_meaning_give_no_verdict(bars):
     generator = torch.Generator().manual_seed(0)
     shuffled = bars.labels[torch.randperm(160, generator=generator)]
@@ -654,13 +743,13 @@ def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
             seen.append(x)
             return torch.zeros(len(x), 3), torch.zeros(len(x), 4, 3)
 
-    task = GuessBoth(permutations)
+    task = GuessBoth(permutations, fixed(4, 3))
     prepared = task.prepare(images, torch.arange(50) % 3, torch.Generator().manual_seed(0))
     loss, logits = task.loss(Network().eval(), *prepared)
     as_they_are, moved = seen[0].split(50)
     assert torch.equal(as_they_are, images)
-    assert prepared[2].min() == 1
-    for image, move, result in zip(images, prepared[2], moved, strict=True):
+    assert prepared[3].min() == 1
+    for image, move, result in zip(images, prepared[3], moved, strict=True):
         assert torch.equal(result.flatten(1), image.flatten(1)[:, permutations[move]])
     # A network that knows nothing guesses by the prior: ln 3 for the label, and half of the rows
     # unmoved, the others one of three.
@@ -676,7 +765,7 @@ def test_noise_is_read_in_training_only_and_in_units_of_each_image():
             seen.append(x)
             return torch.zeros(len(x), 2), torch.zeros(len(x), 2, 2)
 
-    task = GuessBoth(torch.stack([torch.arange(400), torch.arange(400).flip(0)]))
+    task = GuessBoth(torch.stack([torch.arange(400), torch.arange(400).flip(0)]), fixed(2, 2))
     images = torch.randn(6, 1, 20, 20, generator=torch.Generator().manual_seed(1))
     images *= torch.tensor([0.0, 1.0, 1.0, 10.0, 10.0, 1e-3])[:, None, None, None]
     prepared = task.prepare(images, torch.arange(6) % 2, torch.Generator().manual_seed(0))
@@ -848,7 +937,7 @@ def test_normal_laws_see_what_moves_a_mean_a_covariance_or_a_shape(name):
     data = LabelledImages(x[:1000], labels[:1000], ("a", "b", "c"))
     laws = NormalLaws.fit(data)
     flips = torch.stack([groups.flips(axis).permutation((8, 8))[1] for axis in "WH"])
-    before, after = laws.margins(x[1000:], labels[1000:], flips)
+    before, after = laws.margins(x[1000:], labels[1000:], flips, fixed(2, 3))
     change = (after.sigmoid() - before.sigmoid()).mean(1)
     assert change[0] > 0.5
     assert abs(change[1]) < 0.1
@@ -860,7 +949,7 @@ def test_normal_laws_have_a_say_only_where_they_help(bars, monkeypatch):
     turns = groups.rotations(4).permutation((6, 6))[1:]
 
     def changes(margins):
-        def of_moves(laws, images, labels, moves):
+        def of_moves(laws, images, labels, moves, label_maps):
             return margins(len(moves), len(images))
 
         monkeypatch.setattr(NormalLaws, "margins", of_moves)
@@ -875,20 +964,24 @@ def test_normal_laws_have_a_say_only_where_they_help(bars, monkeypatch):
     assert (right.mean(1) > 0.3).all()
 
 
-def test_normal_laws_are_densities_after_a_move():
+@pytest.mark.parametrize("label_map", [[0, 1, 2], [1, 2, 0]], ids=["fixed", "moved"])
+def test_normal_laws_are_densities_after_a_move(label_map):
     """What g made of x has the likelihood of x under the law of what g makes."""
     generator = torch.Generator().manual_seed(7)
     x = torch.randn(300, 2, 3, 4, generator=generator)
-    labels = torch.arange(300) % 2
-    laws = NormalLaws.fit(LabelledImages(x, labels, ("a", "b")))
+    labels, maps = torch.arange(300) % 3, torch.tensor([label_map] * 3)
+    x[:, 0, 0, 0] += labels
+    laws = NormalLaws.fit(LabelledImages(x, labels, ("a", "b", "c")))
     moves = torch.stack([torch.randperm(12, generator=generator) for _ in range(3)])
-    before, after = laws.margins(x, labels, moves)
+    before, after = laws.margins(x, labels, moves, maps)
     for g, one, other in zip(moves, before, after, strict=True):
         moved = permute(x, g[None].expand(300, -1))
-        again, _ = laws.margins(moved, labels, g[None])
+        again, _ = laws.margins(moved, maps[0][labels], g[None], maps[:1])
         torch.testing.assert_close(again[0], other, rtol=1e-4, atol=1e-4)
-        back = permute(x, g.argsort()[None].expand(300, -1))
-        torch.testing.assert_close(one, laws.distance(x, labels) - laws.distance(back, labels))
+        back = laws.distance(
+            permute(x, g.argsort()[None].expand(300, -1)), maps[0].argsort()[labels]
+        )
+        torch.testing.assert_close(one, laws.distance(x, labels) - back)
 
 
 def test_large_images_and_classes_that_do_not_vary_have_no_normal_laws():
@@ -908,7 +1001,9 @@ def test_normal_laws_do_not_depend_on_the_unit_of_a_channel(channel, unit):
     scaled = x.clone()
     scaled[:, channel] *= unit
     one, other = (
-        NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))).margins(images, labels, moves)
+        NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))).margins(
+            images, labels, moves, fixed(1, 2)
+        )
         for images in (x, scaled)
     )
     torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)

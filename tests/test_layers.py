@@ -8,6 +8,7 @@ from symshare import groups, layers
 from symshare.layers import (
     GroupBatchNorm,
     GroupConv2d,
+    GroupHead,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
@@ -250,6 +251,35 @@ class TestAxesOfEveryLayer:
         torch.testing.assert_close(GroupPool()(y), y.mean(2))
         for norm in (GroupLayerNorm(), GroupInstanceNorm(), GroupBatchNorm(O)):
             assert norm(y).shape == y.shape
+
+
+@pytest.mark.parametrize("classes", ["corners", "directions", "left and right"])
+def test_a_head_moves_classes_as_the_group_does(classes):
+    """The square's symmetries on its corners, on two directions, and on left and right."""
+    square = groups.dihedral(4)
+    label_map = {
+        # Of positions the permutation has the sources; classes go where values go.
+        "corners": square.permutation(2).argsort(1),
+        "directions": torch.tensor([[0, 1], [1, 0]] * 4),
+        "left and right": torch.tensor([[0, 1, 2]] * 4 + [[1, 0, 2]] * 4),
+    }[classes]
+    K = label_map.shape[1]
+    lift, hidden = LiftConv2d(1, 3, 3, Fixed(square)), GroupConv2d(3, 4, 3, Fixed(square))
+    head, x = GroupHead(4, label_map), torch.randn(5, 1, 7, 7)
+
+    def scores(x):
+        return head(hidden(lift(x).relu()).relu().mean((-2, -1)))
+
+    before = scores(x)
+    assert before.shape == (5, K)
+    for g in range(len(square)):
+        after = scores(square.apply(x, g))[:, label_map[g]]
+        torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-4)
+
+
+def test_a_head_of_fixed_classes_is_a_mean_and_a_linear_layer():
+    head, f = GroupHead(3, torch.arange(4).expand(6, -1)), torch.randn(2, 3, 6)
+    torch.testing.assert_close(head(f), head.linear(GroupPool()(f)))
 
 
 def test_linear_layers_and_a_mean_are_invariant():

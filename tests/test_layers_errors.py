@@ -13,6 +13,7 @@ from symshare.layers import (
     GroupConv2d,
     GroupConv3d,
     GroupConvTranspose2d,
+    GroupHead,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
@@ -161,6 +162,15 @@ ERRORS = {
     "groups": (
         lambda: GroupConv1d(4, 6, 3, RING, groups=4),
         "GroupConv1d: groups=4 does not divide in_channels=4 and out_channels=6; use a common",
+    ),
+    "classes twice": (
+        lambda: GroupHead(3, torch.tensor([[0, 1], [0, 0]])),
+        r"GroupHead: .* the identity first, got \[\[0, 1\], \[0, 0\]\]; give each row every class",
+    ),
+    "no identity": (lambda: GroupHead(3, torch.tensor([[1, 0], [0, 1]])), "the identity first"),
+    "features on space": (
+        lambda: run(GroupHead(3, torch.tensor([[0, 1], [1, 0]])), 1, 3, 2, 5),
+        r"GroupHead: expected features \[B, 3, 2\], got \[1, 3, 2, 5\]; take the mean over space",
     ),
     "no groups": (lambda: GroupConv1d(4, 6, 3, RING, groups=0), "groups=0 does not divide"),
     "kernel size": (

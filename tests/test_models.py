@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from symshare import groups
-from symshare.models import MNIST, SMALL, GroupCNN, dictionary, plain, probe, wscnn
+from symshare import bake, groups
+from symshare.models import MNIST, SMALL, GroupCNN, build_network, dictionary, plain, probe, wscnn
 from symshare.representations import Fixed, Gated
 from symshare.settings import NetworkConfig
 
@@ -57,6 +57,24 @@ def test_the_probe_takes_every_size_and_has_no_symmetry(size):
     assert y.shape == (4, 3)
     assert not torch.allclose(network(x.flip(-1)), y, atol=1e-3)
     assert not torch.allclose(network(x.roll(1, -1)), y, atol=1e-3)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_a_network_that_moves_labels_is_equivariant_and_bakes(dims):
+    mirror = {1: "reverse", 2: "flipW", 3: "flipz"}[dims]
+    config = NetworkConfig(kind="gcnn", group=mirror, width=8, label_map=((1, 0, 2),))
+    space = (7, 8, 9)[:dims]
+    network = build_network(config, (2, *space), 3)
+    x = torch.randn(4, 2, *space)
+    torch.testing.assert_close(network(x.flip(-1))[:, [1, 0, 2]], network(x), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(bake(network)(x), network(x), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [((1, 0),), ((1, 0, 2), (0, 1, 2)), ((1, 1, 2),)], ids=str)
+def test_a_label_map_has_a_row_for_each_element(rows):
+    config = NetworkConfig(kind="gcnn", group="flipW", width=8, label_map=rows)
+    with pytest.raises(ValueError, match="a row of all 3 classes for each of 1 elements"):
+        build_network(config, (1, 8, 8), 3)
 
 
 def test_says_when_images_are_too_small():

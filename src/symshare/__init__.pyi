@@ -15,6 +15,7 @@ from .layers import GroupConv3d as GroupConv3d
 from .layers import GroupConvTranspose1d as GroupConvTranspose1d
 from .layers import GroupConvTranspose2d as GroupConvTranspose2d
 from .layers import GroupConvTranspose3d as GroupConvTranspose3d
+from .layers import GroupHead as GroupHead
 from .layers import GroupInstanceNorm as GroupInstanceNorm
 from .layers import GroupLayerNorm as GroupLayerNorm
 from .layers import GroupLinear as GroupLinear

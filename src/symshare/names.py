@@ -3,6 +3,7 @@
 import difflib
 import re
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,22 @@ _MNIST = tuple(
 )
 _CIFAR10 = ("train.parquet", "test.parquet")
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+
+
+def exchange(label_map: Sequence[int], classes: Sequence[str]) -> str:
+    """What a map of the classes does, in words; empty where it leaves them as they are.
+
+    >>> exchange((1, 0, 2), ("left", "right", "round"))
+    'left and right exchanged'
+    >>> exchange((1, 2, 0), ("a", "b", "c"))
+    'a becoming b, b becoming c, c becoming a'
+    """
+    moved = [(k, to) for k, to in enumerate(label_map) if to != k]
+    if all(label_map[to] == k for k, to in moved):
+        pairs = [f"{classes[k]} and {classes[to]} exchanged" for k, to in moved if k < to]
+    else:
+        pairs = [f"{classes[k]} becoming {classes[to]}" for k, to in moved]
+    return ", ".join(pairs)
 
 
 def check_source(source: str, root: Path | str | None = None) -> tuple[Path, ...]:

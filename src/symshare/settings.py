@@ -15,6 +15,7 @@ READERS = {
     "anchor": ("sinkhorn", "birkhoff"),
     "iterations": ("sinkhorn",),
     "within": ("sinkhorn",),
+    "label_map": ("gcnn",),
 }
 """Kinds that read an option; all read the others."""
 
@@ -47,6 +48,9 @@ class NetworkConfig:
         anchor: hold the first element at the identity.
         within: of init moments, the moves of a kernel that may be chosen, such as
             (rot90, rot180, rot270); empty for whatever is found.
+        label_map: of a "gcnn" whose elements move the classes, the class that each element of its
+            group but the identity makes of each class, such as ((1, 0, 2),) for a flip that
+            exchanges the first two of three; empty where labels stay.
     """
 
     architecture: Literal["auto", "mnist", "small"] = "auto"
@@ -59,6 +63,7 @@ class NetworkConfig:
     iterations: int | None = None
     anchor: bool = True
     within: tuple[str, ...] = ()
+    label_map: tuple[tuple[int, ...], ...] = ()
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
     free_kinds: ClassVar[tuple[str, ...]] = ("sinkhorn",)
 
@@ -97,4 +102,8 @@ class NetworkConfig:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are read back from YAML."""
         values = {option.name: getattr(self, option.name) for option in fields(self)}
+        values["label_map"] = [list(row) for row in self.label_map]
+        # Folders of version 0.1 know no maps of labels.
+        if not self.label_map:
+            del values["label_map"]
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}

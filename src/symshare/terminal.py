@@ -10,7 +10,7 @@ from rich.table import Table
 
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
-from symshare.names import THINGS
+from symshare.names import THINGS, exchange
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
 
 _COLOURS: dict[Status, str] = {
@@ -115,7 +115,9 @@ class Narrator(Observer):
             )
             status = f"[{_COLOURS[e.status]}]{e.status}[/]"
             worst = f"{e.kept_share_min:.0%}"
-            table.add_row(escape(e.name), loss, change, status, worst)
+            moved = exchange(e.label_map, record.classes)
+            name = escape(f"{e.name} with {moved}" if moved else e.name)
+            table.add_row(name, loss, change, status, worst)
         self.console.print(table)
         left = len(record.elements) - len(shown)
         more = f"; {left} more candidates in the report" if left else ""

@@ -11,6 +11,7 @@ from symshare.convert.constants import FixedBatchNorm, GroupMax, GroupMean, Norm
 from symshare.convert.modules import observed
 from symshare.layers import (
     GroupBatchNorm,
+    GroupHead,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
@@ -140,6 +141,17 @@ def _linear(layer: GroupLinear) -> nn.Module:
     return nn.Sequential(nn.Flatten(1, 2), linear, nn.Unflatten(1, (O, G)))
 
 
+def _on_channels(layer: GroupHead) -> nn.Linear:
+    """One linear layer on channels and elements together, [B, C*G] to [B, K]."""
+    weight = layer.linear.weight[layer.sources].movedim(0, -1).flatten(1) / len(layer.sources)
+    bias = layer.linear.bias[layer.sources].mean(0)
+    return _filled(nn.Linear, (weight.shape[1], weight.shape[0]), weight, bias)
+
+
+def _head(layer: GroupHead) -> nn.Module:
+    return nn.Sequential(nn.Flatten(1, 2), _on_channels(layer))
+
+
 def _batch_norm(layer: GroupBatchNorm | SyncBatchNorm) -> nn.Module:
     norm = layer.norm if isinstance(layer, GroupBatchNorm) else layer
     if norm.running_mean is None:
@@ -153,6 +165,7 @@ def _batch_norm(layer: GroupBatchNorm | SyncBatchNorm) -> nn.Module:
 _RULES: dict[type[nn.Module], Callable[[Any], nn.Module]] = {
     Convolution: _drop_in,
     GroupBatchNorm: _batch_norm,
+    GroupHead: _head,
     GroupInstanceNorm: lambda layer: Normalise(shares(layer.gate), False, layer.eps),
     GroupLayerNorm: lambda layer: Normalise(shares(layer.gate), True, layer.eps),
     GroupLinear: _linear,
@@ -175,7 +188,7 @@ def is_known_network(module: nn.Module) -> TypeGuard[GroupCNN]:
         and all(_is_ours(layer) for layer in (module.lifting, *module.hidden))
         and all(type(norm) in _NORMS for norm in module.norms)
         and type(module.pool) is GroupPool
-        and type(module.head) is nn.Linear
+        and type(module.head) in (nn.Linear, GroupHead)
     )
 
 
@@ -200,6 +213,9 @@ def plain_network(network: GroupCNN, folded: Mapping[nn.Module, nn.Module]) -> n
         modules[f"relu{i}"] = nn.ReLU()
     modules["mean"] = getattr(nn, f"AdaptiveAvgPool{network.lifting.dims}d")(1)
     modules["flatten"] = nn.Flatten()
+    if isinstance(head, GroupHead):
+        modules["head"] = _on_channels(head)
+        return nn.Sequential(modules)
     weights = shares(network.pool.gate)
     if weights is None:
         weights = head.weight.new_full((G,), 1 / G)

@@ -26,29 +26,35 @@ def plan_networks(
             f"axis, these images have {' x '.join(map(str, space))}."
         ]
     width_cnn = 16 if min(space) >= MNIST.smallest or len(space) > 2 else 32
-    dictionary = kernel_elements(candidates, candidates.names)
     members = verdict.found or verdict.approximate
     if not members and verdict.partial:
         # {id, g} and {id, g^-1} are one partial set up to a translation: use the clearer one.
         kept = {j.name: j.kept_share_min for j in verdict.judgements}
         members = (max(verdict.partial, key=kept.__getitem__),)
     found = kernel_elements(candidates, members)
+    maps = {j.name: j.label_map for j in verdict.judgements}
+    label_map = _maps_of(candidates, members, found, maps)
     plan: dict[NetworkName, NetworkConfig] = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
-    if found:
-        plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn)
+    if found and label_map is not None:
+        plan["found"] = NetworkConfig(
+            kind="gcnn", group=found, width=width_cnn, label_map=label_map
+        )
     elif members:
         notes.append(
-            "No G-CNN was built with these elements: as maps of kernels they are the identity "
-            "or have no counterpart."
+            "No G-CNN was built with these elements: as maps of kernels they are the identity, "
+            "have no counterpart, or mean different maps of the labels."
         )
+    fixed = tuple(range(len(data.classes)))
+    # A measure, and stacks that are learned, have heads that leave the labels as they are.
+    dictionary = kernel_elements(candidates, tuple(name for name in maps if maps[name] == fixed))
     taps = architecture_of(plan["cnn"], space).taps
     if dictionary and _fits(1 + len(dictionary), taps, "gated", notes):
         plan["gated"] = NetworkConfig(kind="gated", group=dictionary, width=width_cnn)
     count = 1 + len(found or dictionary[:3])
     if _fits(count, taps, "sinkhorn", notes):
         plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
-        if verdict.found and found and len(data) >= FEWEST:
+        if verdict.found and found and not label_map and len(data) >= FEWEST:
             # What moments find is a candidate; the verdict says which of them hold.
             plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
     return plan, notes
@@ -64,6 +70,28 @@ def _fits(elements: int, taps: int, name: NetworkName, notes: list[str]) -> bool
         f"{positions} positions in every step, and at most {POSITIONS} are trained here."
     )
     return False
+
+
+def _maps_of(
+    candidates: Candidates,
+    members: tuple[str, ...],
+    found: tuple[str, ...],
+    maps: dict[str, tuple[int, ...]],
+) -> tuple[tuple[int, ...], ...] | None:
+    """What each element of a kernel makes of the classes; empty where all leave them.
+
+    None where candidates that do the same to kernels, such as a mirror and its shifts, do not do
+    the same to the labels, or one that does nothing to kernels moves the labels.
+    """
+    made: dict[str, set[tuple[int, ...]]] = {}
+    for name in members:
+        (on_kernel,) = kernel_elements(candidates, (name,)) or ("id",)
+        made.setdefault(on_kernel, set()).add(maps[name])
+    fixed = tuple(range(len(next(iter(maps.values()), ()))))
+    if any(len(rows) > 1 for rows in made.values()) or made.get("id", {fixed}) != {fixed}:
+        return None
+    rows = tuple(next(iter(made[name])) for name in found)
+    return () if all(row == fixed for row in rows) else rows
 
 
 def kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str, ...]:

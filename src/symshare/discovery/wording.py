@@ -2,8 +2,9 @@
 
 from symshare.groups import CAP
 from symshare.judge import Verdict
-from symshare.names import AXES, THINGS, Things
+from symshare.names import AXES, THINGS, Things, exchange
 from symshare.propose import Candidates
+from symshare.records import Judgement
 
 
 def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: Things) -> str:
@@ -31,7 +32,8 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: T
             shown = [name for c, name in enumerate(classes) if c not in open_]
             left = [name for c, name in enumerate(classes) if c in open_]
             rest += f". This holds for {_classes(shown)}; of {_classes(left)} it was not shown"
-        same = f"Moved by {_listed(members)}, these {things.many} mean the same"
+        moves = _listed([_with_map(j, classes) for j in judged])
+        same = f"Moved by {moves}, these {things.many} mean the same"
         if verdict.word == "group":
             return f"{same}: {has} {verdict.group}. {cost}{rest}."
         if not any(map(verdict.is_inexact, judged)):
@@ -81,6 +83,12 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: T
     )
 
 
+def _with_map(judgement: Judgement, classes: tuple[str, ...]) -> str:
+    """The name of a candidate, and what it does to the classes."""
+    moved = exchange(judgement.label_map, classes)
+    return f"{judgement.name} with {moved}" if moved else judgement.name
+
+
 def caveats(
     verdict: Verdict, candidates: Candidates, classes: tuple[str, ...], periodic: tuple[str, ...]
 ) -> list[str]:
@@ -117,8 +125,8 @@ def caveats(
         )
     if verdict.word in ("group", "approximate"):
         notes.append(
-            "A symmetry here means that the label stays the same; elements act on the whole "
-            f"{things.one}."
+            "A symmetry here means that the label stays the same, or moves as is said; elements "
+            f"act on the whole {things.one}."
         )
     notes.append(
         "The verdict speaks of data like these: it says nothing about poses that no "

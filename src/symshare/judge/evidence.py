@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from safetensors.torch import save
 from torch import Tensor
 
@@ -23,7 +23,7 @@ from symshare.data import (
 from symshare.files import open_tensors, write_atomically
 from symshare.judge.likelihood import NormalLaws
 from symshare.judge.statistics import estimates
-from symshare.judge.thresholds import FLOOR, RANDOM_PERMUTATIONS
+from symshare.judge.thresholds import DELTA_APPROXIMATE, FLOOR, RANDOM_PERMUTATIONS
 from symshare.judge.witness import GuessBoth, Witness, of_class, permute
 from symshare.train.loop import Progress, Trained, train, unseen
 from symshare.train.settings import Early, Hardware, OptimConfig
@@ -42,6 +42,10 @@ _LOOK_AFTER = (1, 2, 1 + FOLDS[0], 1 + sum(FOLDS))
 
 CALIBRATION = 0.2
 """Share of a training half on which its witness is stopped and calibrated."""
+
+_CLEAR = 3.0
+"""Standard errors by which another class has to fit the moved images of a class better than its own
+before a move is taken to exchange classes."""
 
 _ASKED = 512
 """Moved images that a network reads at once: all moves of as many images as fit."""
@@ -67,8 +71,10 @@ class Evidence:
         clusters: number of the cluster of each; images of one cluster depend on one another.
         log_probability: of each class, calibrated and floored, in nats.
         chance_loss: loss of predicting the class frequencies of the training half, in nats.
-        moved_loss: loss after each of M candidates, in nats.
-        moved_prediction: predicted class after each.
+        label_map: what each of M candidates makes of each class; most leave them as they are.
+        agreed: whether every witness so far found the same map of a candidate.
+        moved_loss: loss of the class that each candidate makes, after it, in nats.
+        moved_prediction: the class whose map was predicted after each.
         change: s_g(g x, y) - s_g(x, y), where s_g is the probability that the witness and the
             normal laws together give to "moved by g" against "not moved". For a symmetry the mean
             is zero, whatever they are; it is at most the distance of the two laws in total
@@ -90,6 +96,8 @@ class Evidence:
     clusters: Int[Tensor, " N"]
     log_probability: Float[Tensor, "N C"]
     chance_loss: Float[Tensor, " N"]
+    label_map: Int[Tensor, "M C"]
+    agreed: Bool[Tensor, " M"]
     moved_loss: Float[Tensor, "M N"]
     moved_prediction: Int[Tensor, "M N"]
     change: Float[Tensor, "M N"]
@@ -128,7 +136,7 @@ class Evidence:
         with open_tensors(path) as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             text = file.metadata()
-        expected = {"labels", "clusters", "log_probability", "change", "few"}
+        expected = {"labels", "clusters", "log_probability", "change", "few", "label_map"}
         if not expected <= set(tensors) or not {"copies", "unasked"} <= set(text):
             raise ValueError(
                 f"{path} was written by another version of symshare, whose test was another; "
@@ -165,6 +173,12 @@ def gather(
     5 more, and one for each number of pixels below half that a candidate moves. An answer is for
     the label and for the move together.
 
+    A candidate may move the labels too: a mirror may exchange left and right. Where, on images that
+    chose nothing else, the first witness gives moved images to other classes, clearly and nearly as
+    surely as it gives images to their own, that map of the classes (by linear assignment) belongs
+    to the candidate, and the first witness is trained anew. A candidate of which a later witness
+    finds another map on its own images is not claimed.
+
     Args:
         data: different images, none of the test part.
         transform: what makes the data what they are; held-out images are transformed once.
@@ -190,7 +204,8 @@ def gather(
         sizes, few = _few_pixels(permutations)
         some = [_scramble(size, P)[None] for size in sizes]
         moves = torch.cat([torch.arange(P)[None], permutations, *some, scrambles, halves])
-        questions = _Questions(data, transform, moves, optim, seed, out, progress, hardware)
+        fixed = torch.arange(len(data.classes)).repeat(len(moves), 1)
+        questions = _Questions(data, transform, moves, fixed, optim, seed, out, progress, hardware)
         share = _moved_share(data, transform, permutations)
         for parts in questions.looks():
             evidence = _assemble(data, parts, share, few, copies)
@@ -253,6 +268,7 @@ class _Questions:
     data: LabelledImages
     transform: Transform
     moves: Tensor
+    label_maps: Tensor
     optim: OptimConfig
     seed: int
     out: Path | None
@@ -278,8 +294,19 @@ class _Questions:
             fold = _Fold(self, number, division)
             for some in division.asked:
                 parts.append(self.kept(len(parts), fold, some))
+                if (anew := self.mapped(parts[0]["maps_found"])) is not None:
+                    yield from anew.looks()
+                    return
                 if len(parts) in _LOOK_AFTER:
                     yield parts
+
+    def mapped(self, found: Tensor) -> "_Questions | None":
+        """The same with the maps of the classes that were found; None where there are none."""
+        fixed = torch.arange(found.shape[1]).expand_as(found)
+        if found.equal(fixed) or not self.label_maps.equal(fixed):
+            return None
+        out = None if self.out is None else self.out / "label-maps"
+        return replace(self, label_maps=found, out=out)
 
     def kept(self, number: int, fold: "_Fold", some: Tensor) -> Part:
         """What is said about some images, where possible from its file."""
@@ -326,12 +353,12 @@ class _Fold:
             trainings[-1],
             seed,
             validation=slice_,
-            task=GuessBoth(Q.moves),
+            task=GuessBoth(Q.moves, Q.label_maps),
             early=Early(),
             progress=lambda done, _: Q.progress(sum(before) + done, sum(before) + steps),
             hardware=Q.hardware,
         )
-        oracle = _Oracle(trained, laws, Q.moves, Q.asked)
+        oracle = _Oracle(trained, laws, Q.moves, Q.label_maps, Q.asked)
         calibration = _calibrate(oracle, freeze(slice_, Q.transform, seed))
         return oracle, calibration, rest.labels.bincount(minlength=classes) / len(rest)
 
@@ -348,7 +375,9 @@ class _Fold:
         inside = torch.isin(self.division.held_out, some)
         asked = self.shown.subset(inside.nonzero().flatten())
         part = _question(oracle, asked, calibration)
-        return part | {"images": some, "chance_loss": -_floored(frequency)[asked.labels]}
+        of_all = {"maps": self.questions.label_maps, "maps_found": calibration.label_maps}
+        chance = -_floored(frequency)[asked.labels]
+        return part | of_all | {"images": some, "chance_loss": chance}
 
 
 def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
@@ -396,6 +425,7 @@ class _Oracle:
         trained: the witness.
         laws: None where there are none.
         moves: all moves [L, P].
+        label_maps: what each makes of each class [L, K].
         asked: those that the laws are asked about; that a scrambled image is noticed is for the
             witness to show.
     """
@@ -403,6 +433,7 @@ class _Oracle:
     trained: Trained
     laws: NormalLaws | None
     moves: Tensor
+    label_maps: Tensor
     asked: Tensor
 
     def answers(self, data: LabelledImages) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
@@ -411,15 +442,15 @@ class _Oracle:
         Yields:
             The labels [B], the logits of classes after each move [L, B, K], and the margins of
             "moved by g" over "not moved", [2, L, B] each, of the witness and of the laws: of the
-            image as it is, and of the image after g.
+            image as it is, and of the image after g with the class that g makes.
         """
-        model, moves = self.trained.model.eval(), self.moves
+        model, moves, maps = self.trained.model.eval(), self.moves, self.label_maps
         device = next(model.parameters()).device
         L, size = len(moves), max(_ASKED // len(moves), 1)
         by_law = torch.zeros(2, L, len(data))
         if self.laws is not None:
             images, labels = data.images.cpu(), data.labels.cpu()
-            found = self.laws.margins(images, labels, moves[self.asked].cpu())
+            found = self.laws.margins(images, labels, moves[self.asked].cpu(), maps[self.asked])
             by_law[:, self.asked] = torch.stack(found)
         for images, labels, laws in zip(
             data.images.split(size), data.labels.split(size), by_law.split(size, 2), strict=True
@@ -429,7 +460,8 @@ class _Oracle:
             moved = permute(copies.to(device), moves.repeat_interleave(B, 0).to(device))
             with torch.inference_mode():
                 logits, guesses = model(moved)
-            guesses = of_class(guesses, labels.repeat(L).to(device)).cpu().unflatten(0, (L, B))
+            becomes = maps[:, labels.cpu()].flatten().to(device)
+            guesses = of_class(guesses, becomes).cpu().unflatten(0, (L, B))
             margins = guesses - guesses[..., :1]
             yield (
                 labels,
@@ -441,16 +473,21 @@ class _Oracle:
 
 @dataclass(frozen=True)
 class _Calibration:
-    """Factors of logits: `label` of classes; `moves` [2, L] of the witness and the laws."""
+    """Factors of logits: `label` of classes; `moves` [2, L] of the witness and the laws.
+
+    `label_maps` [L, K] is what each move makes of each class, as far as the witness tells.
+    """
 
     label: float
     moves: Tensor
+    label_maps: Tensor
 
 
 def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
     """The factors with the least loss on images that the witness did not learn from."""
     parts = list(oracle.answers(data))
-    logits = torch.cat([part[1][0] for part in parts])
+    moved = torch.cat([part[1] for part in parts], dim=1)
+    logits = moved[0]
     without, with_ = (torch.cat([part[i] for part in parts], dim=2) for i in (2, 3))
     losses = [
         torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
@@ -474,19 +511,57 @@ def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
     gains = estimates(least_alone - least, _clusters(data))
     helped = torch.tensor([gain.mean > _HELP * gain.error for gain in gains])
     factors = best.where(helped[:, None], alone)
-    return _Calibration(_SHARPNESS[losses.index(min(losses))], factors.T)
+    label = _SHARPNESS[losses.index(min(losses))]
+    logs = _floored((label * moved).softmax(-1))
+    maps = torch.arange(moved.shape[-1]).repeat(L, 1)
+    for move in oracle.asked.tolist():
+        maps[move] = _label_map(logs[0], logs[move], data)
+    return _Calibration(label, factors.T, maps)
+
+
+def _label_map(
+    logs: Float[Tensor, "N K"], moved: Float[Tensor, "N K"], data: LabelledImages
+) -> Int[Tensor, " K"]:
+    """What a move makes of each class, from log-probabilities before and after it.
+
+    It is the assignment of least loss, where that is clearly below the loss of the classes as they
+    are and nearly what images lose before the move; else the identity.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    labels, K = data.labels.cpu(), logs.shape[-1]
+    fixed = torch.arange(K)
+    cost = torch.zeros(K, K, dtype=torch.float64)
+    cost.index_add_(0, labels, -moved.double())
+    # Classes that nothing is known of stay.
+    best = torch.from_numpy(linear_sum_assignment(cost - 1e-9 * torch.eye(K))[1])
+    if best.equal(fixed):
+        return fixed
+
+    def loss(logs: Tensor, labels: Tensor) -> Tensor:
+        return -logs.gather(-1, labels[:, None]).squeeze(-1)
+
+    before, after = loss(logs, labels), loss(moved, best[labels])
+    won, lost = estimates(
+        torch.stack([loss(moved, labels) - after, after - before]), _clusters(data)
+    )
+    entropy = torch.special.entr(labels.bincount() / len(labels)).sum()
+    known = max(float(entropy - before.mean()), 0.0)
+    restores = won.mean > _CLEAR * won.error and lost.mean < DELTA_APPROXIMATE * known
+    return best if restores else fixed
 
 
 def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) -> Part:
     """What is said about held-out images after each move; the identity comes first."""
     said: dict[str, list[Tensor]] = defaultdict(list)
-    factors = calibration.moves[..., None]
+    factors, maps = calibration.moves[..., None], oracle.label_maps
+    back = maps.argsort(1)
     for labels, logits, before, after in oracle.answers(data):
         logs = _floored((calibration.label * logits).softmax(-1))
-        label = labels.expand(len(oracle.moves), -1)[..., None]
+        label = maps[:, labels.cpu()][..., None]
         said["log_probability"].append(logs[0])
         said["loss"].append(-logs.gather(-1, label).squeeze(-1).T)
-        said["prediction"].append(logits.argmax(-1).T)
+        said["prediction"].append(back.gather(1, logits.argmax(-1)).T)
         with_, without = (factors * after).sum(0), (factors * before).sum(0)
         said["change"].append((with_.sigmoid() - without.sigmoid()).T)
     return {name: torch.cat(batches) for name, batches in said.items()}
@@ -530,6 +605,10 @@ def _assemble(
         clusters=clusters[shown],
         log_probability=mean("log_probability"),
         chance_loss=mean("chance_loss"),
+        label_map=parts[0]["maps"][1 : M + 1],
+        agreed=torch.stack([(p["maps"] == p["maps_found"]).all(1) for p in parts]).all(0)[
+            1 : M + 1
+        ],
         moved_loss=loss[1 : M + 1],
         moved_prediction=prediction[shown].T.contiguous(),
         change=change[1 : M + 1],

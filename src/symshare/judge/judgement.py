@@ -230,7 +230,10 @@ def judge_candidates(
     seen = [e.interval(LEVEL)[0] > NOTICED_HALF for e in estimates(E.few_change, E.clusters)]
     # Of a large cluster that nobody was asked about, a claim would know nothing.
     asked = E.unasked <= CHANGE
-    claimed = [asked and (size < 0 or seen[size]) for size in E.few.tolist()]
+    claimed = [
+        asked and agreed and (size < 0 or seen[size])
+        for size, agreed in zip(E.few.tolist(), E.agreed.tolist(), strict=True)
+    ]
     judgements = []
     for i, name in enumerate(names):
         k = pairs.index(first[i])
@@ -252,6 +255,7 @@ def judge_candidates(
                 p_unchanged=law.p_same[k],
                 p_nearly_unchanged=law.p_near[k],
                 p_changed=law.p_broken[k],
+                label_map=tuple(E.label_map[i].tolist()),
                 moved_share=E.moved_share[i].item(),
                 classes_shown=tuple(sorted(shown)),
                 classes_broken=tuple(sorted(loss.lost[k] | law.lost[k])),
@@ -269,7 +273,7 @@ def _status(loss: _Answer, law: _Answer, k: int, share: float, claimed: bool) ->
     """The status of a pair of candidates, of which a share of the images was shown by class.
 
     `claimed` says whether it may be called a symmetry: a random move of as few pixels was noticed,
-    and no large cluster was left out.
+    the witnesses agree on what it makes of the labels, and no large cluster was left out.
     """
     labels_keep = (loss.same[k] or loss.near[k]) and not loss.lost[k]
     images_keep = (law.same[k] or law.near[k]) and not law.lost[k]

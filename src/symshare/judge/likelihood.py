@@ -75,16 +75,21 @@ class NormalLaws:
         images: Float[Tensor, "B C *space"],
         labels: Int[Tensor, " B"],
         moves: Int[Tensor, "L P"],
+        label_maps: Int[Tensor, "L K"],
     ) -> tuple[Float[Tensor, "L B"], Float[Tensor, "L B"]]:
         """Logarithms of the likelihood of "moved by g" over that of "not moved".
 
         Returns:
-            Those of images as they are, and those of images after g.
+            Those of images as they are, and those of images after g, with the class that g makes.
         """
+        both = torch.cat([moves, label_maps], 1)
+        back_again = torch.cat([moves.argsort(1), label_maps.argsort(1)], 1)
         # Many moves are the inverse of themselves or of another.
-        every, place = torch.cat([moves, moves.argsort(1)]).unique(dim=0, return_inverse=True)
-        flat = images.flatten(2)
-        moved = torch.stack([self.distance(flat[..., g].view_as(images), labels) for g in every])
+        every, place = torch.cat([both, back_again]).unique(dim=0, return_inverse=True)
+        flat, P = images.flatten(2), moves.shape[1]
+        moved = torch.stack(
+            [self.distance(flat[..., g[:P]].view_as(images), g[P:][labels]) for g in every]
+        )
         forth, back = moved[place].chunk(2)
         still = self.distance(images, labels)
         # An image that g made has the density of what it was made from.

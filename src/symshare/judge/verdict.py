@@ -161,6 +161,21 @@ def _consistent(action: GroupAction, judgements: tuple[Judgement, ...]) -> tuple
     return tuple(made)
 
 
+def _with_labels(action: GroupAction, judgements: tuple[Judgement, ...]) -> list[list[int]]:
+    """The table of products of moves with their maps of the labels; -1 where these differ."""
+    table = action.table.tolist()
+    if not judgements:
+        return table
+    maps = [tuple(range(len(judgements[0].label_map))), *(j.label_map for j in judgements)]
+    return [
+        [
+            gh if gh < 0 or maps[gh] == tuple(maps[g][k] for k in maps[h]) else -1
+            for h, gh in enumerate(row)
+        ]
+        for g, row in enumerate(table)
+    ]
+
+
 def _subgroup(
     action: GroupAction, judgements: tuple[Judgement, ...], *statuses: Status
 ) -> tuple[str, ...]:
@@ -169,7 +184,7 @@ def _subgroup(
     It is the set itself where that closes. No two elements of it differ on less than `MOVED` of
     the variance: what hardly moves anything was not tested.
     """
-    table = action.table.tolist()
+    table = _with_labels(action, judgements)
     small = {g for g, j in enumerate(judgements, 1) if j.moved_share < MOVED}
 
     def multiply(g: int, h: int) -> int:

@@ -79,18 +79,21 @@ class GuessBoth:
 
     Attributes:
         permutations: the L moves, as source indices over the pixels, the identity first.
+        label_maps: what each move makes of each class.
     """
 
     permutations: Int[Tensor, "L P"]
+    label_maps: Int[Tensor, "L K"]
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
         moves = torch.randint(1, len(self.permutations), (len(images),), generator=generator)
         # Drawn for the whole batch, so that several processes read what one does.
         noise = torch.randn(len(images), 2, *images.shape[1:], generator=generator)
-        return images, labels, moves.to(images.device), noise.to(images)
+        becomes = self.label_maps[moves, labels.cpu()].to(labels.device)
+        return images, labels, becomes, moves.to(images.device), noise.to(images)
 
     def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
-        images, labels, moves, noise = prepared
+        images, labels, becomes, moves, noise = prepared
         moved = permute(images, self.permutations.to(images.device)[moves])
         both = torch.cat([images, moved])
         if model.training:
@@ -100,7 +103,7 @@ class GuessBoth:
         others = len(self.permutations) - 1
         prior = guesses.new_full((1 + others,), -math.log(2 * others))
         prior[0] = -math.log(2)
-        guesses = of_class(guesses, torch.cat([labels, labels])) + prior
+        guesses = of_class(guesses, torch.cat([labels, becomes])) + prior
         answers = torch.cat([torch.zeros_like(moves), moves])
         logits = logits[: len(images)]
         return cross_entropy(logits, labels) + cross_entropy(guesses, answers), logits

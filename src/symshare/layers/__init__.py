@@ -15,6 +15,7 @@ from symshare.layers.convolution import (
     LiftConvTranspose2d,
     LiftConvTranspose3d,
 )
+from symshare.layers.head import GroupHead
 from symshare.layers.linear import GroupLinear
 from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
 from symshare.layers.pooling import GroupMaxPool, GroupPool, SpatialAvgPool, SpatialMaxPool
@@ -28,6 +29,7 @@ __all__ = [
     "GroupConvTranspose1d",
     "GroupConvTranspose2d",
     "GroupConvTranspose3d",
+    "GroupHead",
     "GroupInstanceNorm",
     "GroupLayerNorm",
     "GroupLinear",

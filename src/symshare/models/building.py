@@ -5,6 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol, runtime_checkable
 
+import torch
+from torch import Tensor
+
 from symshare import groups
 from symshare.groups import Action
 from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
@@ -113,7 +116,29 @@ def build_network(
     stacks = representations or representations_of(config, elements, shape)
     reference = free_parameters(shape, channels, classes, config.width)
     C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
-    return GroupCNN(shape, channels, classes, C, stacks, image_size)
+    maps = label_map_of(config, classes, stacks[0].group_size)
+    return GroupCNN(shape, channels, classes, C, stacks, image_size, maps)
+
+
+def label_map_of(config: NetworkConfig, classes: int, elements: int) -> Tensor | None:
+    """What each element of a network makes of each class; None where labels stay.
+
+    Raises:
+        ValueError: where there is not one row of all classes for each element but the identity.
+
+    >>> label_map_of(NetworkConfig(kind="gcnn", group="flipW", label_map=((1, 0),)), 2, 2)
+    tensor([[0, 1],
+            [1, 0]])
+    """
+    rows = config.label_map
+    if not rows:
+        return None
+    if len(rows) != elements - 1 or any(sorted(row) != list(range(classes)) for row in rows):
+        raise ValueError(
+            f"network: label_map must have a row of all {classes} classes for each of "
+            f"{elements - 1} elements beside the identity, got {[list(row) for row in rows]}"
+        )
+    return torch.tensor([list(range(classes)), *rows])
 
 
 def architecture_of(config: NetworkConfig, image_size: tuple[int, ...]) -> Architecture:

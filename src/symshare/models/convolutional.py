@@ -4,13 +4,14 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from symshare.layers import (
     GroupConv1d,
     GroupConv2d,
     GroupConv3d,
+    GroupHead,
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupPool,
@@ -108,6 +109,8 @@ class GroupCNN(GroupNetwork):
         representations: one for each block, the first for lifting; an instance may repeat.
         image_size: positions along each axis of space, to refuse images that the kernels would
             use up.
+        label_map: what each element makes of each class, see :class:`symshare.GroupHead`; None
+            where labels stay.
 
     Raises:
         ValueError: if there are more or fewer representations than blocks, or the kernels do
@@ -127,6 +130,7 @@ class GroupCNN(GroupNetwork):
         channels: int,
         representations: list[Representation],
         image_size: tuple[int, ...],
+        label_map: Int[Tensor, "G K"] | None = None,
     ):
         super().__init__()
         if len(representations) != architecture.blocks:
@@ -150,11 +154,15 @@ class GroupCNN(GroupNetwork):
         )
         self.norms = nn.ModuleList([norm(rep.gate) for rep in representations])
         self.pool = GroupPool(representations[-1].gate)
-        self.head = nn.Linear(channels, classes)
+        self.head: nn.Linear | GroupHead = (
+            nn.Linear(channels, classes) if label_map is None else GroupHead(channels, label_map)
+        )
 
     def forward(self, x: Float[Tensor, "B I *space"]) -> Float[Tensor, "B classes"]:
         for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
+        if isinstance(self.head, GroupHead):
+            return self.head(x.flatten(3).mean(-1))
         return self.head(self.pool(x).flatten(2).mean(-1))
 
 

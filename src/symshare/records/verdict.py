@@ -40,12 +40,14 @@ class Judgement:
         p_unchanged: p value against "the change is at least the bound `change` of the verdict".
         p_nearly_unchanged: p value against "it is at least `change_approximate`".
         p_changed: p value against "it is at most the bound `change`".
+        label_map: The class, by index, that g makes of each class; where it is not the class
+            itself, all that is said of g is said of g together with this map of the labels.
         moved_share: Share of the variance of the pixels that g moves; below 0.1 it is in no group.
         classes_shown: Classes, by index, that were shown one by one to keep to the looser bounds.
         classes_broken: Classes that were shown not to.
         classes_open: Classes of which neither was shown, most often for want of images; the claim
             does not hold for them.
-        kept_share: Share of held-out images whose class is predicted right after g.
+        kept_share: Share of held-out images whose class, as g maps it, is predicted after g.
         kept_share_by_class: The same for each class; null for a class without held-out images.
         kept_share_min: The smallest of them.
         kept_share_min_lower: Lower bound, over the classes, of the share kept beyond guessing:
@@ -66,6 +68,7 @@ class Judgement:
     p_unchanged: float
     p_nearly_unchanged: float
     p_changed: float
+    label_map: tuple[int, ...]
     moved_share: float
     classes_shown: tuple[int, ...]
     classes_broken: tuple[int, ...]

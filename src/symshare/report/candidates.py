@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from symshare.names import exchange
 from symshare.records import Element, RandomPermutation, Status, VerdictRecord
 from symshare.report import charts, pictures, sentences
 from symshare.report.folder import Folder
@@ -39,11 +40,13 @@ class Kept:
 class Card:
     """One candidate; pictures are (before, after).
 
-    `broken` and `open` name the classes that were shown to break, and those left open.
+    `exchange` is what the candidate does to the classes, empty where they stay; `broken` and `open`
+    name the classes that were shown to break, and those left open.
     """
 
     entry: Element
     what: str
+    exchange: str
     partial: bool
     loss: Mark
     change: Mark
@@ -98,6 +101,7 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
         Card(
             entry=entry,
             what=sentences.element(entry.name, entry.source),
+            exchange=exchange(entry.label_map, verdict.classes),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),
             change=change_mark(change, entry),
