@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.discovery.truths import Permutation
+from experiments.discovery.truths import LabelMap, Permutation
 from symshare.data import LabelledImages
 
 
@@ -34,6 +34,8 @@ class Answer:
         possible: name of a larger group that it does not exclude.
         moves: the moves that were judged, by name.
         statuses: of each: symmetric and approximate are claims.
+        maps: the class that a move makes of each class, for those that exchange some; None of a
+            method that takes labels as fixed.
         numbers: of each, what it rests on.
         facts: numbers and reasons of the whole answer.
         seconds: that it took.
@@ -47,5 +49,6 @@ class Answer:
     moves: dict[str, Permutation]
     statuses: dict[str, str]
     numbers: dict[str, dict[str, Any]]
+    maps: dict[str, LabelMap] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0

@@ -262,14 +262,22 @@ def parity(n: int, seed: int, *, side: int = 8) -> Upright:
 def mirror_swaps(n: int, seed: int, *, look: int, classes: int = 10) -> Upright:
     """Half of the images are mirrored, and the mirror exchanges the first two classes.
 
-    The law of the images is that of their mirror images; that of images with labels is not.
+    The law of the images is that of their mirror images; that of images with labels is not, unless
+    the labels are exchanged as well.
     """
     upright = templates(n, seed, look=look, classes=classes, noise=0.5)
     mirrored = np.random.default_rng([seed, 1]).random(n) < 0.5
     images = np.where(mirrored[:, None, None, None], upright.images[..., ::-1], upright.images)
     exchanged = np.array([1, 0, *range(2, classes)])
     labels = np.where(mirrored, exchanged[upright.labels], upright.labels)
-    return Upright(images, labels, truth=lattice_truth((8, 8), "none"))
+    return Upright(images, labels, truth=_mirror_exchanges((8, 8), exchanged))
+
+
+def _mirror_exchanges(shape: tuple[int, int], label_map: np.ndarray) -> Truth:
+    """The mirror is a symmetry with this map of the labels, and nothing else is one."""
+    exchange = (lattice(shape)["flipW"], tuple(label_map.tolist()))
+    truth = lattice_truth(shape, "none")
+    return replace(truth, exchanges=frozenset([exchange]), exchange_group="C2")
 
 
 def handed(n: int, seed: int, *, look: int, side: int = 8) -> Upright:
@@ -279,7 +287,8 @@ def handed(n: int, seed: int, *, look: int, side: int = 8) -> Upright:
     both = np.concatenate([fields, fields[..., ::-1]])
     labels = generator.integers(4, size=n)
     images = both[labels] + 0.7 * generator.normal(size=(n, side, side))
-    return Upright(images[:, None], labels, truth=lattice_truth((side, side), "none"))
+    truth = _mirror_exchanges((side, side), np.array([2, 3, 0, 1]))
+    return Upright(images[:, None], labels, truth=truth)
 
 
 def some_poses(n: int, seed: int, *, look: int, shares: dict[str, float]) -> Upright:

@@ -33,6 +33,11 @@ def ask_symshare(question: Question) -> Answer:
         possible=verdict.possible,
         moves={element.name: element.permutation for element in candidates.elements[1:]},
         statuses={j.name: j.status for j in verdict.judgements},
+        maps={
+            j.name: j.label_map
+            for j in verdict.judgements
+            if sorted(j.label_map) != list(j.label_map)
+        },
         numbers={
             j.name: {
                 "excess": _rounded(j.excess_loss, *j.interval),

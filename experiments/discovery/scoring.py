@@ -49,16 +49,25 @@ def score(answer: Answer, truth: Truth, images: np.ndarray) -> Score:
         images: that were asked about; moves that do the same to each of them are the same.
     """
     said = verify(truth, answer.moves, images)
+    maps, exchanges = answer.maps or {}, truth.exchanges if answer.maps is not None else frozenset()
+    for name, label_map in maps.items():
+        said[name] = "true" if (answer.moves[name], label_map) in truth.exchanges else "false"
     named = [name for name, status in answer.statuses.items() if status in CLAIMS]
     false = tuple(name for name in named if said[name] == "false")
     open_ = tuple(name for name in named if said[name] == "open")
     missed, weak = [], []
+    fixed = {name: move for name, move in answer.moves.items() if name not in maps}
+    wanted: list[str | None] = [
+        next((n for n, g in answer.moves.items() if (g, maps.get(n)) == exchange), None)
+        for exchange in sorted(exchanges)
+    ]
     for move in truth.moves if not truth.large else ():
-        if same_on(images, move, tuple(range(len(move)))):
-            continue
-        name = next((n for n, g in answer.moves.items() if g == move), None) or next(
-            (n for n, g in answer.moves.items() if same_on(images, g, move)), None
-        )
+        if not same_on(images, move, tuple(range(len(move)))):
+            name = next((n for n, g in fixed.items() if g == move), None) or next(
+                (n for n, g in fixed.items() if same_on(images, g, move)), None
+            )
+            wanted.append(name)
+    for name in wanted:
         status = None if name is None else answer.statuses[name]
         if name is None or status in ("broken", "tolerated"):
             missed.append(name or "not proposed")
@@ -67,7 +76,12 @@ def score(answer: Answer, truth: Truth, images: np.ndarray) -> Score:
     if truth.large and not answer.found:
         weak = ["all"]
     only_open = bool(answer.found) and all(said[name] == "open" for name in answer.found)
-    if not truth.moves and not only_open and answer.word not in ("none", "partial"):
+    if (
+        not truth.moves
+        and not exchanges
+        and not only_open
+        and answer.word not in ("none", "partial")
+    ):
         weak = ["none"]
     outcome: Outcome
     if false:
@@ -93,7 +107,8 @@ def _misnamed(answer: Answer, truth: Truth, said: dict[str, str]) -> bool:
         return not answer.capped
     if any(said[name] == "open" for name in answer.found):
         return False
-    return answer.group != truth.group
+    asked = truth.exchanges and answer.maps is not None
+    return answer.group != (truth.exchange_group if asked else truth.group)
 
 
 def interval(events: int, runs: int) -> tuple[float, float]:

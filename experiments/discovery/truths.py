@@ -12,6 +12,7 @@ import numpy as np
 from symshare.groups import CAP
 
 Permutation = tuple[int, ...]
+LabelMap = tuple[int, ...]
 
 LAWS: dict[str, tuple[str, ...]] = {
     "none": ("id",),
@@ -33,11 +34,16 @@ class Truth:
         open: moves of which nothing is known, such as a mirror for photographs; all others are
             no symmetries.
         group: name of the group of the true ones, None where there is but the identity.
+        exchanges: moves that are symmetries together with a map of the classes, and that map: the
+            class that the move makes of each.
+        exchange_group: name of the group of the true ones and these.
     """
 
     true: frozenset[Permutation]
     open: frozenset[Permutation] = field(default=frozenset())
     group: str | None = None
+    exchanges: frozenset[tuple[Permutation, LabelMap]] = field(default=frozenset())
+    exchange_group: str | None = None
 
     @property
     def moves(self) -> frozenset[Permutation]:
