@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import product as pairs
 from pathlib import Path
 
@@ -218,6 +219,42 @@ def test_scores(given, truth, outcome):
     found = score(given, truth, images)
     assert found.outcome == outcome
     assert bool(found.open) == ("flipW" in given.found and truth is MIRROR)
+
+
+SWAP = (1, 0, 2)
+EXCHANGED = lattice_truth((3, 3), "none", exchanges={"flipW": SWAP})
+FLIPPED = answer("group", BROKEN | {"flipW": "symmetric"}, ["flipW"], "C2")
+
+
+@pytest.mark.parametrize(
+    ("given", "truth", "outcome"),
+    [
+        (replace(FLIPPED, maps={"flipW": SWAP}), EXCHANGED, "exact"),
+        (replace(FLIPPED, maps={"flipW": (0, 2, 1)}), EXCHANGED, "false"),
+        (replace(FLIPPED, maps={}), EXCHANGED, "false"),
+        (replace(FLIPPED, maps={"flipW": SWAP}), NONE, "false"),
+        (replace(FLIPPED, maps={"flipW": SWAP}, group="C4"), EXCHANGED, "wrong name"),
+        (replace(answer("none", BROKEN), maps={}), EXCHANGED, "missed"),
+        (replace(answer("none", BROKEN), maps={"rot90": SWAP}), EXCHANGED, "missed"),
+        (answer("none", BROKEN), EXCHANGED, "exact"),
+        (FLIPPED, EXCHANGED, "false"),
+    ],
+    ids=["right", "wrong map", "labels fixed", "not so", "misnamed", "not named", "of another",
+         "labels taken as fixed", "named by who takes labels as fixed"],
+)  # fmt: skip
+def test_scores_of_moves_that_exchange_classes(given, truth, outcome):
+    images = np.random.default_rng(0).normal(size=(20, 1, 3, 3))
+    assert score(given, truth, images).outcome == outcome
+
+
+def test_exchanges_under_a_law_follow_from_those_before():
+    """Half a turn at random: up-down then exchanges what left-right does; quarter turns give D4."""
+    half = lattice_truth((3, 3), "half", exchanges={"flipW": SWAP})
+    assert half.exchanges == {(SQUARE["flipW"], SWAP), (SQUARE["flipH"], SWAP)}
+    quarter = lattice_truth((3, 3), "quarter", exchanges={"flipW": SWAP})
+    mirrors = ("flipW", "flipH", "transpose", "antitranspose")
+    assert quarter.exchanges == {(SQUARE[name], SWAP) for name in mirrors}
+    assert (quarter.group, quarter.exchange_group) == ("C4", "D4")
 
 
 def test_more_elements_than_are_judged_have_to_be_said_to_be_contained():

@@ -845,6 +845,8 @@ def test_what_the_last_round_predicts_counts():
             "prediction": torch.full((n, L), prediction),
             "change": torch.zeros(n, L),
             "chance_loss": torch.zeros(n),
+            "maps": torch.arange(2).repeat(L, 1),
+            "maps_found": torch.arange(2).repeat(L, 1),
         }
 
     data = LabelledImages(torch.rand(8, 1, 2, 2), torch.arange(8) % 2, ("a", "b"))

@@ -7,12 +7,19 @@ symmetry too.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
 
-from experiments.discovery.truths import LAWS, Truth, lattice, lattice_truth, scrambled
+from experiments.discovery.truths import (
+    LAWS,
+    LabelMap,
+    Truth,
+    lattice,
+    lattice_truth,
+    scrambled,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +31,8 @@ class Upright:
         labels: [N].
         own: names of the lattice moves, beside the identity, that are symmetries.
         maybe: names of those of which it is not known.
+        exchanges: lattice moves that are symmetries together with a map of the classes, and that
+            map.
         truth: in the place of both, for data whose symmetries are no lattice moves or whose poses
             are in the images; no law moves them further.
         periodic: axes along which images wrap around, as the judge is told.
@@ -37,6 +46,7 @@ class Upright:
     labels: np.ndarray
     own: tuple[str, ...] = ()
     maybe: tuple[str, ...] = ()
+    exchanges: dict[str, LabelMap] = field(default_factory=dict)
     truth: Truth | None = None
     periodic: tuple[str, ...] = ()
     groups: np.ndarray | None = None
@@ -51,7 +61,7 @@ class Upright:
             ValueError: where the poses are in the images and a law is to move them further.
         """
         if self.truth is None:
-            return lattice_truth(self.images.shape[2:], law, self.own, self.maybe)
+            return lattice_truth(self.images.shape[2:], law, self.own, self.maybe, self.exchanges)
         if law != "none":
             raise ValueError(
                 f"discovery: expected the law none for data with poses of their own, got {law!r}; "
@@ -164,9 +174,9 @@ def saw(
 def sky(n: int, seed: int, *, side: int = 12, low: bool = False) -> Upright:
     """Red grows downwards, blue upwards: upside down they trade places, and their sum stays.
 
-    The label is the column of a green bar, which every mirror moves, or its row, which is the same
-    from left to right. Mirrored at random, columns are the same as their opposite ones, so that
-    classes become alike: the law `flip` is none to ask about.
+    The label is the column of a green bar, of which the mirror makes the opposite one, or its row,
+    which is the same from left to right. Mirrored at random, columns are the same as their opposite
+    ones, so that classes become alike: the law `flip` is none to ask about.
 
     Args:
         n: images.
@@ -182,7 +192,9 @@ def sky(n: int, seed: int, *, side: int = 12, low: bool = False) -> Upright:
     green = np.broadcast_to(bar[:, :, None] if low else bar[:, None], (n, side, side))
     planes = [strength * down, green, strength * (1 - down)]
     images = np.stack(planes, 1) + 0.1 * smooth(generator, n, 3, side, side)
-    return Upright(images, labels, own=("flipW",) if low else NO_SYMMETRY)
+    if low:
+        return Upright(images, labels, own=("flipW",))
+    return Upright(images, labels, exchanges={"flipW": (3, 2, 1, 0)})
 
 
 def twins(n: int, seed: int, *, look: int, side: int = 8) -> Upright:
@@ -270,14 +282,8 @@ def mirror_swaps(n: int, seed: int, *, look: int, classes: int = 10) -> Upright:
     images = np.where(mirrored[:, None, None, None], upright.images[..., ::-1], upright.images)
     exchanged = np.array([1, 0, *range(2, classes)])
     labels = np.where(mirrored, exchanged[upright.labels], upright.labels)
-    return Upright(images, labels, truth=_mirror_exchanges((8, 8), exchanged))
-
-
-def _mirror_exchanges(shape: tuple[int, int], label_map: np.ndarray) -> Truth:
-    """The mirror is a symmetry with this map of the labels, and nothing else is one."""
-    exchange = (lattice(shape)["flipW"], tuple(label_map.tolist()))
-    truth = lattice_truth(shape, "none")
-    return replace(truth, exchanges=frozenset([exchange]), exchange_group="C2")
+    truth = lattice_truth((8, 8), "none", exchanges={"flipW": tuple(exchanged.tolist())})
+    return Upright(images, labels, truth=truth)
 
 
 def handed(n: int, seed: int, *, look: int, side: int = 8) -> Upright:
@@ -287,7 +293,7 @@ def handed(n: int, seed: int, *, look: int, side: int = 8) -> Upright:
     both = np.concatenate([fields, fields[..., ::-1]])
     labels = generator.integers(4, size=n)
     images = both[labels] + 0.7 * generator.normal(size=(n, side, side))
-    truth = _mirror_exchanges((side, side), np.array([2, 3, 0, 1]))
+    truth = lattice_truth((side, side), "none", exchanges={"flipW": (2, 3, 0, 1)})
     return Upright(images[:, None], labels, truth=truth)
 
 

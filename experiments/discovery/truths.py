@@ -6,6 +6,7 @@ A move is written as everywhere in symshare: source indices over the pixels, `(g
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -81,7 +82,11 @@ def product(g: Permutation, h: Permutation) -> Permutation:
 
 
 def lattice_truth(
-    shape: tuple[int, int], law: str, own: Iterable[str] = (), maybe: Iterable[str] = ()
+    shape: tuple[int, int],
+    law: str,
+    own: Iterable[str] = (),
+    maybe: Iterable[str] = (),
+    exchanges: Mapping[str, LabelMap] = MappingProxyType({}),
 ) -> Truth:
     """The symmetries of images that were moved by a uniform element of a group of the lattice.
 
@@ -90,35 +95,50 @@ def lattice_truth(
     content no others are. So h is a symmetry where h G S has each coset of S as often as G S; with
     what mu may or may not have in the place of S, that says which moves are open.
 
+    Where a move e of the images before makes class pi(k) of each class k, h is a symmetry with the
+    map pi if h G S has each coset of S as often as G e S.
+
     Args:
         shape: of the images.
         law: a name in `LAWS`.
         own: the symmetries of mu, without the identity; they have to make a group.
         maybe: further moves that mu may have; with its own they have to make a group.
+        exchanges: moves that mu has together with a map of the classes, and that map.
 
     >>> lattice_truth((8, 8), "quarter", own=["flipH"]).group
     'D4'
     >>> len(lattice_truth((8, 8), "none", maybe=["flipW"]).open)
     1
+    >>> truth = lattice_truth((8, 8), "half", exchanges={"flipW": (1, 0)})
+    >>> len(truth.exchanges), truth.group, truth.exchange_group
+    (2, 'C2', 'C2xC2')
     """
     moves = lattice(shape)
     group = [moves[name] for name in LAWS[law]]
 
-    def keeping(symmetries: set[str]) -> set[str]:
+    def keeping(symmetries: set[str], exchange: str = "id") -> set[str]:
         known = [moves[name] for name in symmetries]
 
-        def poses(before: Permutation) -> Counter[frozenset[Permutation]]:
-            return Counter(frozenset(product(product(before, g), s) for s in known) for g in group)
+        def poses(before: Permutation, inside: Permutation) -> Counter[frozenset[Permutation]]:
+            moved = [product(product(before, g), inside) for g in group]
+            return Counter(frozenset(product(pose, s) for s in known) for pose in moved)
 
-        unmoved = poses(moves["id"])
-        return {name for name, move in moves.items() if poses(move) == unmoved}
+        wanted = poses(moves["id"], moves[exchange])
+        return {name for name, move in moves.items() if poses(move, moves["id"]) == wanted}
 
     true = keeping({"id", *own})
     possible = keeping({"id", *own, *maybe}) | true
+    exchanging = {
+        (name, label_map)
+        for exchange, label_map in exchanges.items()
+        for name in keeping({"id", *own}, exchange)
+    }
     return Truth(
         frozenset(moves[name] for name in true),
         frozenset(moves[name] for name in possible - true),
         _name(true),
+        frozenset((moves[name], label_map) for name, label_map in exchanging),
+        _name(true | {name for name, _ in exchanging}),
     )
 
 
