@@ -363,9 +363,52 @@ def test_takes_channels_last_where_that_is_said(turned, monkeypatch, unchecked):
     assert parts(seed=0).train.images.shape[1:] == (2, 8, 8)
 
 
+def test_judges_functions_that_are_handed_over(turned, tmp_path):
+    images, labels = turned
+    functions = {"louder": lambda x: 1.5 * x, "half a turn": lambda x: x.rot90(2, (-2, -1))}
+    options = {"candidates": functions, "out": tmp_path / "run"}
+    record = verdict_alone(images, labels, **options)
+    louder, half = record.elements[-2:]
+    assert (louder.name, louder.source, louder.permutation) == ("louder", "function", None)
+    assert louder.status in ("tolerated", "broken")
+    assert half.status == "symmetric"
+    assert record.group == "C4"
+    assert any(caveat.startswith("half a turn, which was handed over") for caveat in record.caveats)
+    assert "candidates=candidates" in record.commands[0]
+    found = symshare.discover(images, labels, **options)
+    losses = [[e.excess_loss for e in one.elements] for one in (found.record, record)]
+    assert losses[0] == losses[1], "nothing is judged anew"
+    assert "the image after louder" in found.report.read_text()
+    functions["louder"] = lambda x: 2.0 * x
+    with pytest.raises(ValueError, match="another configuration or of other data"):
+        symshare.discover(images, labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("functions", "message"),
+    [
+        ({"cut": lambda x: x[..., 1:]}, r"'cut': expected images like those given, .*8, 7\]; keep"),
+        ({"double": lambda x: x.double()}, "got torch.float64"),
+        ({"nothing": lambda x: None}, "'nothing': expected images .* got None"),
+        ({"in place": lambda x: x.mul_(2)}, "writes into the images that it is given"),
+        ({"log": lambda x: (x - x).log()}, "expected finite images, got NaN or infinity"),
+        ({"rot90": lambda x: x.clone()}, "have the names rot90 already"),
+        ({"three": 3}, "expected functions of a batch by name .* got 'three': 3"),
+        ({1: lambda x: x}, "expected functions of a batch by name .* got 1"),
+    ],
+    ids=["shape", "dtype", "nothing", "in place", "nan", "taken", "no function", "no name"],
+)
+def test_functions_that_cannot_be_judged_are_refused(
+    turned, tmp_path, unchecked, functions, message
+):
+    with pytest.raises(ValueError, match=message):
+        symshare.discover(*turned, candidates=functions, out=tmp_path / "run")
+    assert not (tmp_path / "run/evidence.safetensors").exists()
+
+
 @pytest.mark.parametrize("candidates", [["rot90"], "rot90", groups.dihedral])
 def test_candidates_of_another_kind_are_refused(turned, unchecked, candidates):
-    with pytest.raises(ValueError, match="candidates as a GroupAction, got a .*; use for example"):
+    with pytest.raises(ValueError, match="as a GroupAction or .*, got a .*; use for example"):
         symshare.discover(*turned, candidates=candidates)
 
 

@@ -26,7 +26,7 @@ from symshare.judge.statistics import (
     upper_share,
 )
 from symshare.judge.thresholds import KEPT
-from symshare.judge.witness import NOISE, GuessBoth, Witness, of_class, permute
+from symshare.judge.witness import NOISE, GuessBoth, Moves, Witness, of_class, permute
 from symshare.names import THINGS
 from symshare.train import loop
 from symshare.train.settings import OptimConfig
@@ -692,6 +692,39 @@ def test_a_map_on_which_witnesses_differ_is_not_claimed():
     assert verdict.judgements[0].status == "undecided"
 
 
+def test_functions_are_judged_beside_permutations(bars):
+    """One does nothing, one is the flip that is asked as a permutation too, one ruins images."""
+    functions = {
+        "still": lambda x: x.clone(),
+        "mirror": lambda x: x.flip(-1),
+        "noise": lambda x: torch.rand(x.shape, generator=torch.Generator().manual_seed(5)),
+    }
+    flip = groups.flips("W")
+    options = {"functions": list(functions.values()), "decided": settle_at(3)}
+    found = gather(bars, transform("none"), flip.permutation((6, 6))[1:], QUICK, 0, **options)
+    assert found.moved_loss.shape == found.change.shape == (4, 160)
+    verdict = decide(found, flip, tuple(functions))
+    assert [j.name for j in verdict.functions] == list(functions)
+    torch.testing.assert_close(found.moved_loss[1], found.loss)
+    torch.testing.assert_close(found.moved_loss[2], found.moved_loss[0])
+    still, mirror, noise = verdict.functions
+    assert (still.excess_loss, still.moved_share, mirror.moved_share) == (0.0, 0.0, 1.0)
+    assert abs(still.change) < 0.05
+    assert noise.status == mirror.status == "broken"
+    assert verdict.found == ()
+
+
+def test_each_image_is_moved_by_its_own_move_or_function():
+    moves = Moves(torch.stack([torch.arange(4), torch.arange(4).roll(1), torch.arange(4)]),
+                  fixed(3, 2), {2: lambda x: -x})  # fmt: skip
+    images = torch.rand(6, 1, 2, 2)
+    which = torch.tensor([0, 1, 2, 2, 1, 0])
+    moved = moves(images, which)
+    assert torch.equal(moved[[0, 5]], images[[0, 5]])
+    assert torch.equal(moved[[1, 4]], images[[1, 4]].flatten(2).roll(1, -1).view(2, 1, 2, 2))
+    assert torch.equal(moved[[2, 3]], -images[[2, 3]])
+
+
 def test_labels_without_meaning_give_no_verdict(bars):
     generator = torch.Generator().manual_seed(0)
     shuffled = bars.labels[torch.randperm(160, generator=generator)]
@@ -743,7 +776,7 @@ def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
             seen.append(x)
             return torch.zeros(len(x), 3), torch.zeros(len(x), 4, 3)
 
-    task = GuessBoth(permutations, fixed(4, 3))
+    task = GuessBoth(Moves(permutations, fixed(4, 3)))
     prepared = task.prepare(images, torch.arange(50) % 3, torch.Generator().manual_seed(0))
     loss, logits = task.loss(Network().eval(), *prepared)
     as_they_are, moved = seen[0].split(50)
@@ -765,7 +798,8 @@ def test_noise_is_read_in_training_only_and_in_units_of_each_image():
             seen.append(x)
             return torch.zeros(len(x), 2), torch.zeros(len(x), 2, 2)
 
-    task = GuessBoth(torch.stack([torch.arange(400), torch.arange(400).flip(0)]), fixed(2, 2))
+    flip = torch.stack([torch.arange(400), torch.arange(400).flip(0)])
+    task = GuessBoth(Moves(flip, fixed(2, 2)))
     images = torch.randn(6, 1, 20, 20, generator=torch.Generator().manual_seed(1))
     images *= torch.tensor([0.0, 1.0, 1.0, 10.0, 10.0, 1e-3])[:, None, None, None]
     prepared = task.prepare(images, torch.arange(6) % 2, torch.Generator().manual_seed(0))

@@ -8,7 +8,7 @@ import torch
 from experiments.residual import GroupResNet, ResidualArchitecture
 from symshare import groups
 from symshare.data import load, transform
-from symshare.judge.witness import GuessBoth, Witness
+from symshare.judge.witness import GuessBoth, Moves, Witness
 from symshare.models import build_network
 from symshare.representations import Gated, Sinkhorn
 from symshare.settings import NetworkConfig
@@ -71,7 +71,7 @@ def witness(splits, law, hardware):
         optim,
         1,
         validation=splits.validation,
-        task=GuessBoth(square, torch.arange(10).repeat(len(square), 1)),
+        task=GuessBoth(Moves(square, torch.arange(10).repeat(len(square), 1))),
         early=Early(patience=1),
         hardware=hardware,
     )

@@ -1,12 +1,14 @@
 """What networks say of the candidates, and the verdict that follows."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from symshare.data import LabelledImages, Transform
 from symshare.discovery.search import candidates_of
 from symshare.groups import GroupAction
-from symshare.judge import Evidence, Verdict, decide, gather, is_settled
+from symshare.judge import Evidence, Function, Verdict, decide, gather, is_settled
 from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
 from symshare.train.settings import Hardware, OptimConfig
@@ -22,11 +24,15 @@ def evidence_on(
     steps: int,
     seed: int,
     *,
+    functions: Mapping[str, Function] = MappingProxyType({}),
     out: Path | None = None,
     progress: Progress = unseen,
     hardware: Hardware = Hardware(),
 ) -> Evidence:
-    """What networks trained for so many steps say about every element but the identity."""
+    """What networks trained for so many steps say about every element but the identity.
+
+    Rows of functions, which are no elements, come behind theirs.
+    """
     permutations = action.permutation(pool.space)[1:]
     evaluations = max(steps // CHECK, 1)
     optim = OptimConfig(
@@ -38,7 +44,8 @@ def evidence_on(
         permutations,
         optim,
         seed,
-        decided=partial(is_settled, action=action),
+        functions=list(functions.values()),
+        decided=partial(is_settled, action=action, functions=tuple(functions)),
         out=out,
         progress=progress,
         hardware=hardware,

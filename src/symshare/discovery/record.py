@@ -83,20 +83,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
             *judged.notes,
             *_unlearned(verdict, trained),
         ),
-        elements=tuple(
-            Element(
-                **vars(judgement),
-                permutation=candidate.permutation,
-                shape=candidates.shape,
-                kernel_permutation=(kernel := _on_kernel(candidate)),
-                kernel_shape=None if kernel is None else (KERNEL,) * len(candidates.shape),
-                source=candidate.source,
-                measure=_mean_measure(candidate.name, trained),
-            )
-            for candidate, judgement in zip(
-                candidates.elements[1:], verdict.judgements, strict=True
-            )
-        ),
+        elements=_elements(candidates, verdict, trained),
         accuracy={
             name: _accuracy([t.result for t in trained if t.name == name]) for name in NETWORKS
         },
@@ -107,6 +94,40 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         commands=(judged.command,),
         classes=judged.classes,
     )
+
+
+def _elements(
+    candidates: Candidates, verdict: Verdict, trained: Sequence[TrainedNetwork]
+) -> tuple[Element, ...]:
+    """What is known of each candidate, functions behind the others."""
+    shape = candidates.shape
+    made = []
+    for candidate, judgement in zip(candidates.elements[1:], verdict.judgements, strict=True):
+        kernel = _on_kernel(candidate)
+        made.append(
+            Element(
+                **vars(judgement),
+                permutation=candidate.permutation,
+                shape=shape,
+                kernel_permutation=kernel,
+                kernel_shape=None if kernel is None else (KERNEL,) * len(shape),
+                source=candidate.source,
+                measure=_mean_measure(candidate.name, trained),
+            )
+        )
+    for judgement in verdict.functions:
+        made.append(
+            Element(
+                **vars(judgement),
+                permutation=None,
+                shape=shape,
+                kernel_permutation=None,
+                kernel_shape=None,
+                source="function",
+                measure=None,
+            )
+        )
+    return tuple(made)
 
 
 def _unlearned(verdict: Verdict, trained: Sequence[TrainedNetwork]) -> list[str]:

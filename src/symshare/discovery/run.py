@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import index
@@ -16,6 +16,7 @@ from torch import Tensor
 from symshare.data import LabelledImages, Splits, load, split
 from symshare.data import transform as named_transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
+from symshare.discovery.handed import Handed, checked
 from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
@@ -23,7 +24,7 @@ from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claimed, open_tensors
 from symshare.groups import GroupAction
-from symshare.judge import decide, divisions
+from symshare.judge import Function, decide, divisions
 from symshare.models import MNIST
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
@@ -70,7 +71,7 @@ def discover(
     layout: str | None = None,
     groups: Any = None,
     transform: str = "none",
-    candidates: GroupAction | None = None,
+    candidates: GroupAction | Mapping[str, Function] | None = None,
     periodic: tuple[str, ...] = (),
     budget: BudgetName = "standard",
     seed: SupportsIndex = 0,
@@ -89,7 +90,9 @@ def discover(
         groups: numbers or text [N]; images that share one depend on one another, as those of one
             patient, one film or one device do, and are never on both sides of a test.
         transform: random transformation put on every image, "none" for the data as it is.
-        candidates: further transformations to judge, acting on the image grid.
+        candidates: further transformations to judge: a `GroupAction` on the grid of the images, or
+            functions of a batch [B, C, *space] by name, such as {"louder": lambda x: 1.2 * x},
+            which are judged one by one and not built into networks.
         periodic: axes, such as "W" of images or "L" of signals, along which images wrap around.
         budget: "quick", "standard" or "thorough".
         seed: of everything random but the test part.
@@ -104,17 +107,21 @@ def discover(
         ValueError: where the data cannot be used, or `out` holds another run.
         OSError: where `out` cannot be written.
     """
-    if not isinstance(candidates, GroupAction | None):
+    if not isinstance(candidates, GroupAction | Mapping | None):
         raise ValueError(
-            f"discover: expected candidates as a GroupAction, got a {type(candidates).__name__}; "
-            'use for example symshare.groups.dihedral(4).subset(["rot90"])'
+            "discover: expected candidates as a GroupAction or as functions by name, got a "
+            f"{type(candidates).__name__}; use for example "
+            'symshare.groups.dihedral(4).subset(["rot90"]), or {"louder": lambda x: 1.2 * x}'
         )
+    functions = checked(candidates) if isinstance(candidates, Mapping) else {}
+    action = candidates if isinstance(candidates, GroupAction) else None
     data = LabelledImages.from_arrays(images, labels, classes, layout, groups).to("cpu")
     config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
     handed = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
     command = config.command([name for name, value in handed.items() if value is not None])
     parts = partial(split, data, name="arrays")
-    work = partial(_discover, config, command, parts, candidates, out, Observer(), hardware)
+    handed_over = Handed(action, functions)
+    work = partial(_discover, config, command, parts, handed_over, out, Observer(), hardware)
     return together(hardware, work)
 
 
@@ -126,7 +133,7 @@ def discover_source(
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
     parts = partial(load, config.source, groups=config.groups, **asdict(config.data))
-    work = partial(_discover, config, config.command(), parts, None, out, observer, hardware)
+    work = partial(_discover, config, config.command(), parts, Handed(), out, observer, hardware)
     return together(hardware, work)
 
 
@@ -134,7 +141,7 @@ def _discover(
     config: DiscoveryConfig,
     command: str,
     parts: Callable[..., Splits],
-    extra: GroupAction | None,
+    handed: Handed,
     out: Path | str | None,
     observer: Observer,
     hardware: Hardware,
@@ -145,20 +152,34 @@ def _discover(
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     if pool.groups is not None:
         list(divisions(pool, config.seed))  # refuses groups that leave a class on one side
-    fingerprint = _fingerprint(splits, extra)
+    fingerprint = handed.fingerprint(splits)
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
         sizes = len(splits.train), len(splits.validation), len(splits.test)
         shape, classes = tuple(splits.train.images.shape[1:]), len(splits.train.classes)
         observer.started(config, sizes, shape, classes, folder)
-        candidates, propose_seconds = propose_candidates(folder, config, pool, transform, extra)
+        candidates, propose_seconds = propose_candidates(
+            folder, config, pool, transform, handed.action
+        )
+        if taken := sorted(handed.functions.keys() & set(candidates.names)):
+            raise ValueError(
+                f"discover: candidates have the names {', '.join(taken)} already; call the "
+                "functions that you hand over something else"
+            )
         observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
         action = candidates.action()
         evidence, judge_seconds = gather_evidence(
-            folder, config, pool, transform, action, partial(observer.progress, "judge"), hardware
+            folder,
+            config,
+            pool,
+            transform,
+            action,
+            handed.functions,
+            partial(observer.progress, "judge"),
+            hardware,
         )
-        verdict = decide(evidence, action)
-        write_examples(folder, splits.validation, transform, config.seed)
+        verdict = decide(evidence, action, tuple(handed.functions))
+        write_examples(folder, splits.validation, transform, handed.functions, config.seed)
         plan, notes = plan_networks(verdict, candidates, splits.train)
         if plan and config.budget == "quick":
             notes.append(
@@ -216,14 +237,6 @@ def _name(config: DiscoveryConfig, fingerprint: str) -> str:
     source, transform = Path(config.source).stem, config.transform.replace(":", "")
     all_else = hashlib.sha256(f"{config.to_dict()} {fingerprint}".encode()).hexdigest()
     return f"{source}-{transform}-{config.budget}-seed{config.seed}-{all_else[:6]}"
-
-
-def _fingerprint(splits: Splits, extra: GroupAction | None) -> str:
-    if extra is None:
-        return splits.fingerprint
-    moves = extra.permutation(splits.train.space).tolist()
-    seen = splits.fingerprint + repr((extra.names, moves))
-    return hashlib.sha256(seen.encode()).hexdigest()[:16]
 
 
 def _fit_config(

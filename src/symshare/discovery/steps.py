@@ -3,8 +3,10 @@
 import json
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors.torch import save
 
 from symshare.data import LabelledImages, Transform, freeze
@@ -13,7 +15,7 @@ from symshare.discovery.judging import evidence_on
 from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
 from symshare.groups import GroupAction
-from symshare.judge import Evidence
+from symshare.judge import Evidence, Function
 from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
 from symshare.train.settings import Hardware
@@ -45,6 +47,7 @@ def gather_evidence(
     pool: LabelledImages,
     transform: Transform,
     action: GroupAction,
+    functions: Mapping[str, Function],
     progress: Progress = unseen,
     hardware: Hardware = Hardware(),
 ) -> tuple[Evidence, float]:
@@ -53,8 +56,17 @@ def gather_evidence(
     if not path.exists():
         start = time.perf_counter()
         steps = BUDGETS[config.budget].judge_steps
-        options = {"out": folds, "progress": progress, "hardware": hardware}
-        evidence = evidence_on(action, pool, transform, steps, config.seed, **options)
+        evidence = evidence_on(
+            action,
+            pool,
+            transform,
+            steps,
+            config.seed,
+            functions=functions,
+            out=folds,
+            progress=progress,
+            hardware=hardware,
+        )
         seconds = time.perf_counter() - start
         metadata = {"seconds": str(seconds), **evidence.numbers()}
         write_atomically(path, save(evidence.tensors(), metadata))
@@ -62,16 +74,28 @@ def gather_evidence(
     with open_tensors(path) as file:
         seconds = float(file.metadata()["seconds"])
     evidence = Evidence.read(path)
-    if evidence.moved_loss.shape[0] != len(action) - 1:
+    if evidence.moved_loss.shape[0] != len(action) - 1 + len(functions):
         raise ValueError(damaged(path))
     return evidence, seconds
 
 
-def write_examples(folder: Path, data: LabelledImages, transform: Transform, seed: int) -> None:
-    """One held-out image of each of at most ten classes, for the report."""
+def write_examples(
+    folder: Path,
+    data: LabelledImages,
+    transform: Transform,
+    functions: Mapping[str, Function],
+    seed: int,
+) -> None:
+    """One held-out image of each of at most ten classes, and what functions make of them."""
     first = [
         int((data.labels == label).nonzero()[0]) for label in data.labels.unique().tolist()[:10]
     ]
     shown = freeze(data.subset(first), transform, seed)
     tensors = {"images": shown.images.contiguous(), "labels": shown.labels}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        tensors |= {
+            f"moved.{name}": function(shown.images.clone()).contiguous()
+            for name, function in functions.items()
+        }
     write_atomically(folder / "examples.safetensors", save(tensors))

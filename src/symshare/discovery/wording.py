@@ -102,6 +102,7 @@ def caveats(
             "unlike those of the data (a network tells them apart): the label tolerates it, the "
             "data does not have it."
         )
+    notes += [_of_function(j, verdict, classes) for j in verdict.functions]
     notes += _left_out(verdict)
     notes += _of_classes(verdict, classes)
     notes += _of_labels(verdict, classes)
@@ -133,6 +134,27 @@ def caveats(
         f"{things.one} shows."
     )
     return notes
+
+
+def _of_function(judgement: Judgement, verdict: Verdict, classes: tuple[str, ...]) -> str:
+    """What was shown of a function that was handed over."""
+    name, loss, change = (
+        _with_map(judgement, classes),
+        judgement.interval,
+        judgement.change_interval,
+    )
+    said = {
+        "symmetric": "changes neither labels nor data, as far as a network sees",
+        "approximate": "changes labels and data little, within the looser bounds",
+        "tolerated": "leaves the network's answers alone, but makes data unlike those given: good "
+        "for augmentation, and no symmetry",
+        "broken": "is no symmetry",
+        "undecided": "is undecided",
+    }[judgement.status]
+    return (
+        f"{name}, which was handed over, {said} (a loss of {loss[0]:.3f} to {loss[1]:.3f} nats, a "
+        f"change of {change[0]:.3f} to {change[1]:.3f})."
+    )
 
 
 def _of_classes(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:

@@ -2,5 +2,6 @@
 
 from symshare.judge.evidence import Evidence, divisions, gather
 from symshare.judge.verdict import Verdict, decide, is_settled
+from symshare.judge.witness import Function
 
-__all__ = ["Evidence", "Verdict", "decide", "divisions", "gather", "is_settled"]
+__all__ = ["Evidence", "Function", "Verdict", "decide", "divisions", "gather", "is_settled"]

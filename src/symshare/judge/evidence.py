@@ -1,7 +1,7 @@
 """What witnesses say about images that they never saw, as they are, moved, and scrambled."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from symshare.files import open_tensors, write_atomically
 from symshare.judge.likelihood import NormalLaws
 from symshare.judge.statistics import estimates
 from symshare.judge.thresholds import DELTA_APPROXIMATE, FLOOR, RANDOM_PERMUTATIONS
-from symshare.judge.witness import GuessBoth, Witness, of_class, permute
+from symshare.judge.witness import Function, GuessBoth, Moves, Witness, of_class
 from symshare.train.loop import Progress, Trained, train, unseen
 from symshare.train.settings import Early, Hardware, OptimConfig
 
@@ -159,6 +159,7 @@ def gather(
     optim: OptimConfig,
     seed: int,
     *,
+    functions: Sequence[Function] = (),
     decided: Callable[[Evidence], bool] = lambda evidence: False,
     out: Path | None = None,
     progress: Progress = unseen,
@@ -185,6 +186,7 @@ def gather(
         permutations: candidates, as source indices over the pixels of an image.
         optim: how to train a witness, at most.
         seed: of the halves, the networks, the transformations and the random permutations.
+        functions: further candidates, behind the others, that are no permutations.
         decided: whether this evidence is enough; asked after every look but the last.
         out: folder for what was said, `answers0.safetensors` and so on, from which an interrupted
             call continues; nothing is written where None.
@@ -201,12 +203,18 @@ def gather(
         torch.manual_seed(seed)
         scrambles = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
         halves = torch.stack([_scramble(-(-P // 2), P) for _ in range(RANDOM_PERMUTATIONS)])
-        sizes, few = _few_pixels(permutations)
+        unmoved, shown = torch.arange(P)[None], freeze(data, transform, 0).images
+        touched = torch.cat(
+            [permutations != unmoved, *(_touched(function, shown) for function in functions)]
+        )
+        sizes, few = _few_pixels(touched)
         some = [_scramble(size, P)[None] for size in sizes]
-        moves = torch.cat([torch.arange(P)[None], permutations, *some, scrambles, halves])
-        fixed = torch.arange(len(data.classes)).repeat(len(moves), 1)
-        questions = _Questions(data, transform, moves, fixed, optim, seed, out, progress, hardware)
-        share = _moved_share(data, transform, permutations)
+        rows = [unmoved, permutations, unmoved.repeat(len(functions), 1), *some, scrambles, halves]
+        fixed = torch.arange(len(data.classes)).repeat(sum(map(len, rows)), 1)
+        numbered = dict(enumerate(functions, 1 + len(permutations)))
+        moves = Moves(torch.cat(rows), fixed, numbered)
+        questions = _Questions(data, transform, moves, optim, seed, out, progress, hardware)
+        share = _moved_share(shown, touched)
         for parts in questions.looks():
             evidence = _assemble(data, parts, share, few, copies)
             if len(parts) == _LOOK_AFTER[-1] or decided(evidence):
@@ -267,8 +275,7 @@ class _Questions:
 
     data: LabelledImages
     transform: Transform
-    moves: Tensor
-    label_maps: Tensor
+    moves: Moves
     optim: OptimConfig
     seed: int
     out: Path | None
@@ -277,8 +284,9 @@ class _Questions:
 
     @property
     def asked(self) -> Tensor:
-        """The moves that normal laws are asked about: all but the scrambles of many pixels."""
-        return torch.arange(1, len(self.moves) - 2 * RANDOM_PERMUTATIONS)
+        """The moves that normal laws are asked about: permutations, no scrambles of many pixels."""
+        known = range(1, len(self.moves) - 2 * RANDOM_PERMUTATIONS)
+        return torch.tensor([g for g in known if g not in self.moves.functions])
 
     def training_of(self, fold: int) -> OptimConfig:
         """How the witness of a fold is trained: for half as long in the first round."""
@@ -303,10 +311,10 @@ class _Questions:
     def mapped(self, found: Tensor) -> "_Questions | None":
         """The same with the maps of the classes that were found; None where there are none."""
         fixed = torch.arange(found.shape[1]).expand_as(found)
-        if found.equal(fixed) or not self.label_maps.equal(fixed):
+        if found.equal(fixed) or not self.moves.label_maps.equal(fixed):
             return None
         out = None if self.out is None else self.out / "label-maps"
-        return replace(self, label_maps=found, out=out)
+        return replace(self, moves=replace(self.moves, label_maps=found), out=out)
 
     def kept(self, number: int, fold: "_Fold", some: Tensor) -> Part:
         """What is said about some images, where possible from its file."""
@@ -353,12 +361,12 @@ class _Fold:
             trainings[-1],
             seed,
             validation=slice_,
-            task=GuessBoth(Q.moves, Q.label_maps),
+            task=GuessBoth(Q.moves),
             early=Early(),
             progress=lambda done, _: Q.progress(sum(before) + done, sum(before) + steps),
             hardware=Q.hardware,
         )
-        oracle = _Oracle(trained, laws, Q.moves, Q.label_maps, Q.asked)
+        oracle = _Oracle(trained, laws, Q.moves, Q.asked)
         calibration = _calibrate(oracle, freeze(slice_, Q.transform, seed))
         return oracle, calibration, rest.labels.bincount(minlength=classes) / len(rest)
 
@@ -375,7 +383,8 @@ class _Fold:
         inside = torch.isin(self.division.held_out, some)
         asked = self.shown.subset(inside.nonzero().flatten())
         part = _question(oracle, asked, calibration)
-        of_all = {"maps": self.questions.label_maps, "maps_found": calibration.label_maps}
+        maps = self.questions.moves.label_maps
+        of_all = {"maps": maps, "maps_found": calibration.label_maps}
         chance = -_floored(frequency)[asked.labels]
         return part | of_all | {"images": some, "chance_loss": chance}
 
@@ -400,21 +409,25 @@ def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
     return permutation
 
 
-def _few_pixels(permutations: Int[Tensor, "M P"]) -> tuple[list[int], Int[Tensor, " M"]]:
-    """The numbers of pixels below half that permutations move, and which is that of each."""
-    P = permutations.shape[1]
-    counts = (permutations != torch.arange(P)).sum(1).tolist()
+def _few_pixels(touched: Bool[Tensor, "M P"]) -> tuple[list[int], Int[Tensor, " M"]]:
+    """The numbers of pixels below half that candidates touch, and which is that of each."""
+    P, counts = touched.shape[1], touched.sum(1).tolist()
     sizes = sorted({count for count in counts if 2 * count < P})
     return sizes, torch.tensor([sizes.index(n) if n in sizes else -1 for n in counts])
 
 
+def _touched(function: Function, images: Float[Tensor, "N C *space"]) -> Bool[Tensor, "1 P"]:
+    """The pixels that a function changes in some image."""
+    changed = function(images.clone()) != images
+    return changed.flatten(2).any(1).any(0)[None]
+
+
 def _moved_share(
-    data: LabelledImages, transform: Transform, permutations: Int[Tensor, "M P"]
+    images: Float[Tensor, "N C *space"], touched: Bool[Tensor, "M P"]
 ) -> Float[Tensor, " M"]:
-    """Share of the variance of the pixels that each permutation moves."""
-    variance = freeze(data, transform, 0).images.flatten(2).double().var(0).sum(0)
-    moved = permutations != torch.arange(permutations.shape[1])
-    return ((moved * variance).sum(1) / variance.sum().clamp_min(1e-300)).float()
+    """Share of the variance of the pixels that each candidate touches."""
+    variance = images.flatten(2).double().var(0).sum(0)
+    return ((touched * variance).sum(1) / variance.sum().clamp_min(1e-300)).float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,16 +437,14 @@ class _Oracle:
     Attributes:
         trained: the witness.
         laws: None where there are none.
-        moves: all moves [L, P].
-        label_maps: what each makes of each class [L, K].
+        moves: all moves.
         asked: those that the laws are asked about; that a scrambled image is noticed is for the
             witness to show.
     """
 
     trained: Trained
     laws: NormalLaws | None
-    moves: Tensor
-    label_maps: Tensor
+    moves: Moves
     asked: Tensor
 
     def answers(self, data: LabelledImages) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
@@ -444,20 +455,21 @@ class _Oracle:
             "moved by g" over "not moved", [2, L, B] each, of the witness and of the laws: of the
             image as it is, and of the image after g with the class that g makes.
         """
-        model, moves, maps = self.trained.model.eval(), self.moves, self.label_maps
+        model, moves, maps = self.trained.model.eval(), self.moves, self.moves.label_maps
         device = next(model.parameters()).device
         L, size = len(moves), max(_ASKED // len(moves), 1)
         by_law = torch.zeros(2, L, len(data))
         if self.laws is not None:
             images, labels = data.images.cpu(), data.labels.cpu()
-            found = self.laws.margins(images, labels, moves[self.asked].cpu(), maps[self.asked])
+            asked = moves.permutations[self.asked]
+            found = self.laws.margins(images, labels, asked, maps[self.asked])
             by_law[:, self.asked] = torch.stack(found)
         for images, labels, laws in zip(
             data.images.split(size), data.labels.split(size), by_law.split(size, 2), strict=True
         ):
             B = len(images)
             copies = images.expand(L, *images.shape).flatten(0, 1)
-            moved = permute(copies.to(device), moves.repeat_interleave(B, 0).to(device))
+            moved = moves(copies.to(device), torch.arange(L).repeat_interleave(B))
             with torch.inference_mode():
                 logits, guesses = model(moved)
             becomes = maps[:, labels.cpu()].flatten().to(device)
@@ -554,7 +566,7 @@ def _label_map(
 def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) -> Part:
     """What is said about held-out images after each move; the identity comes first."""
     said: dict[str, list[Tensor]] = defaultdict(list)
-    factors, maps = calibration.moves[..., None], oracle.label_maps
+    factors, maps = calibration.moves[..., None], oracle.moves.label_maps
     back = maps.argsort(1)
     for labels, logits, before, after in oracle.answers(data):
         logs = _floored((calibration.label * logits).softmax(-1))

@@ -1,5 +1,6 @@
 """From what is known of each candidate to a verdict on the set."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symshare.groups import GroupAction, generated
@@ -32,7 +33,8 @@ class Verdict:
         partial: names of the broken elements that keep at least `KEPT` of every class.
         possible: name of the largest group that holds what was shown and is not excluded, where
             that is more than was shown.
-        judgements: one for each candidate.
+        judgements: one for each candidate that may be in a group.
+        functions: one for each function that was handed over.
         power: the power gate.
         delta, delta_approximate: bounds of the excess loss in nats.
         change, change_approximate: bounds of the change of the images.
@@ -51,6 +53,7 @@ class Verdict:
     partial: tuple[str, ...]
     possible: str | None
     judgements: tuple[Judgement, ...]
+    functions: tuple[Judgement, ...]
     power: Power
     delta: float
     delta_approximate: float
@@ -69,18 +72,23 @@ class Verdict:
         return loss > self.delta or change > self.change
 
 
-def decide(evidence: Evidence, action: GroupAction) -> Verdict:
+def decide(evidence: Evidence, action: GroupAction, functions: Sequence[str] = ()) -> Verdict:
     """Judge every element but the identity, then the set.
 
     Args:
-        evidence: rows of candidates in the order of the action's elements without the identity.
+        evidence: rows of candidates in the order of the action's elements without the identity,
+            then those of the functions.
         action: the candidates with their products.
+        functions: names of candidates that are no elements of it; they are judged one by one.
     """
     power = measure_power(evidence)
     table = action.table.tolist()
-    inverses = [row.index(0) if 0 in row else g for g, row in enumerate(table)]
-    judgements = judge_candidates(evidence, action.names[1:], [g - 1 for g in inverses[1:]], power)
-    judgements = _consistent(action, judgements)
+    inverses = [row.index(0) - 1 if 0 in row else g - 1 for g, row in enumerate(table)][1:]
+    alone = range(len(inverses), len(inverses) + len(functions))
+    all_judged = judge_candidates(
+        evidence, (*action.names[1:], *functions), [*inverses, *alone], power
+    )
+    judgements = _consistent(action, all_judged[: len(inverses)])
     found = approximate = partial = ()
     word: Word
     # Where the power gate failed, all are undecided.
@@ -107,6 +115,7 @@ def decide(evidence: Evidence, action: GroupAction) -> Verdict:
         partial=partial,
         possible=action.subset(possible).name if larger else None,
         judgements=judgements,
+        functions=all_judged[len(inverses) :],
         power=power,
         delta=DELTA * max(power.gain, 0.0),
         delta_approximate=DELTA_APPROXIMATE * max(power.gain, 0.0),
@@ -121,9 +130,9 @@ def decide(evidence: Evidence, action: GroupAction) -> Verdict:
     )
 
 
-def is_settled(evidence: Evidence, action: GroupAction) -> bool:
+def is_settled(evidence: Evidence, action: GroupAction, functions: Sequence[str] = ()) -> bool:
     """Whether another look could decide nothing that matters."""
-    verdict = decide(evidence, action)
+    verdict = decide(evidence, action, functions)
     counts = evidence.labels.bincount(minlength=evidence.classes) / len(evidence.labels)
 
     def settled(judgement: Judgement) -> bool:
@@ -136,7 +145,7 @@ def is_settled(evidence: Evidence, action: GroupAction) -> bool:
             return not judgement.kept_share_min_lower < KEPT <= judgement.kept_share_min
         return judgement.status != "undecided"
 
-    return verdict.power.passed and all(map(settled, verdict.judgements))
+    return verdict.power.passed and all(map(settled, (*verdict.judgements, *verdict.functions)))
 
 
 def _consistent(action: GroupAction, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:

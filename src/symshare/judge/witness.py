@@ -1,7 +1,8 @@
 """The network that a verdict rests on: it guesses the label of an image, and what moved it."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
@@ -70,6 +71,39 @@ def with_contrast(images: Float[Tensor, "B C *space"]) -> Float[Tensor, "B 2*C *
     return torch.cat([images, (images - mean) / (spread + CONTRAST)], dim=1)
 
 
+Function = Callable[[Tensor], Tensor]
+"""What a move makes of images [B, C, *space], each by itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """What images are moved by, the identity first.
+
+    Attributes:
+        permutations: source indices over the pixels of each of L moves.
+        label_maps: the class that each makes of each of K classes.
+        functions: by their numbers, moves that are no permutations, whose rows are the identity.
+    """
+
+    permutations: Int[Tensor, "L P"]
+    label_maps: Int[Tensor, "L K"]
+    functions: Mapping[int, Function] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.permutations)
+
+    def __call__(
+        self, images: Float[Tensor, "B C *space"], which: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B C *space"]:
+        """Each image after a move of its own."""
+        moved = permute(images, self.permutations[which.cpu()].to(images.device))
+        for number, function in self.functions.items():
+            chosen = (which == number).nonzero().flatten().to(images.device)
+            if len(chosen):
+                moved[chosen] = function(images[chosen])
+        return moved
+
+
 @dataclass(frozen=True, eq=False)
 class GuessBoth:
     """The task of a witness: the labels of images, and which move made each image what it is.
@@ -78,29 +112,26 @@ class GuessBoth:
     is taken out of the logits, so that their differences are logarithms of likelihood ratios.
 
     Attributes:
-        permutations: the L moves, as source indices over the pixels, the identity first.
-        label_maps: what each move makes of each class.
+        moves: the L moves, the identity first.
     """
 
-    permutations: Int[Tensor, "L P"]
-    label_maps: Int[Tensor, "L K"]
+    moves: Moves
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
-        moves = torch.randint(1, len(self.permutations), (len(images),), generator=generator)
+        moves = torch.randint(1, len(self.moves), (len(images),), generator=generator)
         # Drawn for the whole batch, so that several processes read what one does.
         noise = torch.randn(len(images), 2, *images.shape[1:], generator=generator)
-        becomes = self.label_maps[moves, labels.cpu()].to(labels.device)
+        becomes = self.moves.label_maps[moves, labels.cpu()].to(labels.device)
         return images, labels, becomes, moves.to(images.device), noise.to(images)
 
     def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
         images, labels, becomes, moves, noise = prepared
-        moved = permute(images, self.permutations.to(images.device)[moves])
-        both = torch.cat([images, moved])
+        both = torch.cat([images, self.moves(images, moves)])
         if model.training:
             spread = both.std(tuple(range(2, both.ndim)), keepdim=True, correction=0)
             both = both + NOISE * spread * torch.cat([noise[:, 0], noise[:, 1]])
         logits, guesses = model(both)
-        others = len(self.permutations) - 1
+        others = len(self.moves) - 1
         prior = guesses.new_full((1 + others,), -math.log(2 * others))
         prior[0] = -math.log(2)
         guesses = of_class(guesses, torch.cat([labels, becomes])) + prior

@@ -84,18 +84,20 @@ class Element(Judgement):
     """One candidate: what the test says about it, and what it does to images and kernels.
 
     Attributes:
-        permutation: Source indices over the flattened image grid, (g f)[p] = f[permutation[p]].
+        permutation: Source indices over the flattened image grid, (g f)[p] = f[permutation[p]];
+            null for a function that was handed over.
         shape: That grid, the length of each axis of space.
         kernel_permutation: The same on a kernel of 3 positions along each axis, without a shift;
             null where g is no lattice map.
         kernel_shape: Its shape, such as [3, 3]; null with `kernel_permutation`.
         source: `lattice`, `statistics`, `moments` (learned from second moments where the search
-            over statistics ran out of steps) or `user`: who proposed it.
+            over statistics ran out of steps), `user` or `function` (handed over, and in no group):
+            who proposed it.
         measure: Learned measure in [0, 1], mean over the `gated` runs; null before they ran, or
             where g is not one of their elements.
     """
 
-    permutation: tuple[int, ...]
+    permutation: tuple[int, ...] | None
     shape: tuple[int, ...]
     kernel_permutation: tuple[int, ...] | None
     kernel_shape: tuple[int, ...] | None
@@ -242,7 +244,8 @@ class VerdictRecord(Record):
             were given, near copies that were found, and single images.
         copies: Share of the images that have a near copy.
         looks: Looks at the evidence; the next one was not needed where all was decided.
-        elements: One for each candidate, in the order of `candidates.json` without the identity.
+        elements: One for each candidate, in the order of `candidates.json` without the identity,
+            then one for each function that was handed over.
         power: The power gate.
         accuracy: Test accuracy of the compared networks: `cnn` is plain, `found` has the found set
             built in (with the verdict `partial` the identity and the clearest partial element),

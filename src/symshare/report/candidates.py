@@ -128,14 +128,21 @@ def _on_image(folder: Folder) -> dict[str, Pair]:
     if not len(images) or not elements:
         return {}
     limits, flat = _limits(images), images.float().flatten(2)
-    permutations = {e.name: torch.tensor(e.permutation) for e in elements}
+    permutations = {
+        e.name: torch.tensor(e.permutation) for e in elements if e.permutation is not None
+    }
     changes = [(flat[..., p] - flat).square().mean(dim=(1, 2)) for p in permutations.values()]
-    chosen = images[int(torch.stack(changes).amin(0).argmax())]
+    which = int(torch.stack(changes).amin(0).argmax())
+    chosen = images[which]
     before = pictures.image(chosen, None, limits, "example image, original")
-    return {
+    pairs = {
         name: (before, pictures.image(chosen, permutation, limits, f"the image after {name}"))
         for name, permutation in permutations.items()
     }
+    for name, moved in folder.moved.items():
+        after = pictures.image(moved[which], None, limits, f"the image after {name}")
+        pairs[name] = before, after
+    return pairs
 
 
 def _on_kernel(entry: Element) -> Pair | None:

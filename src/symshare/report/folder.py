@@ -42,12 +42,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Folder:
-    """Everything a report is made of; without kept examples there are no images and labels."""
+    """Everything a report is made of; without kept examples there are no images and labels.
+
+    `moved` has the images after each function that was handed over.
+    """
 
     verdict: VerdictRecord
     config: str
     images: Tensor
     labels: Tensor
+    moved: dict[str, Tensor]
     runs: tuple[Run, ...]
 
     def first(self, model: NetworkName, tensor: str) -> Run | None:
@@ -75,6 +79,11 @@ def read(run_dir: Path) -> Folder:
         config=_text(run_dir / "config.yaml"),
         images=examples.get("images", torch.empty(0)),
         labels=examples.get("labels", torch.empty(0)),
+        moved={
+            name.removeprefix("moved."): moved
+            for name, moved in examples.items()
+            if name.startswith("moved.")
+        },
         runs=tuple(sorted(runs, key=lambda run: (NETWORKS.index(run.model), run.seed))),
     )
 

@@ -25,6 +25,7 @@ SOURCES = {
     "statistics": "proposed by the data's statistics",
     "moments": "learned from the data's second moments",
     "user": "handed over by the user",
+    "function": "a function, handed over by the user",
 }
 
 
