@@ -922,9 +922,8 @@ def test_nothing_is_claimed_where_a_move_of_as_few_pixels_is_not_noticed():
 def test_a_random_move_of_as_few_pixels_is_asked_beside_each_number():
     swap = [1, 0, *range(2, 16)]
     two = [1, 0, 3, 2, *range(4, 16)]
-    sizes, few = judge_evidence._few_pixels(
-        torch.tensor([swap, list(range(15, -1, -1)), two, swap])
-    )
+    moves = torch.tensor([swap, list(range(15, -1, -1)), two, swap])
+    sizes, few = judge_evidence._few_pixels(moves != torch.arange(16))
     assert (sizes, few.tolist()) == ([2, 4], [0, -1, 1, 0])
     for count in (2, 5):
         moved = judge_evidence._scramble(count, 16) != torch.arange(16)
