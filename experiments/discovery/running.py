@@ -124,7 +124,7 @@ def ask(run: Run, root: Path | None) -> dict[str, Any]:
         "images": len(images),
         "shape": list(images.shape[1:]),
         "enough": is_enough(upright, run.law),
-        "truth_group": truth.group,
+        "truth_group": truth.group_for(answer.maps is not None),
         "truth_moves": len(truth.moves),
         "truth_open": len(truth.open),
         "word": answer.word,

@@ -107,8 +107,7 @@ def _misnamed(answer: Answer, truth: Truth, said: dict[str, str]) -> bool:
         return not answer.capped
     if any(said[name] == "open" for name in answer.found):
         return False
-    asked = truth.exchanges and answer.maps is not None
-    return answer.group != (truth.exchange_group if asked else truth.group)
+    return answer.group != truth.group_for(answer.maps is not None)
 
 
 def interval(events: int, runs: int) -> tuple[float, float]:

@@ -51,6 +51,10 @@ class Truth:
         """The true moves without the identity, in which all pixels stay."""
         return frozenset(g for g in self.true if list(g) != sorted(g))
 
+    def group_for(self, exchanging: bool) -> str | None:
+        """What a method should name that may move labels, or that takes them as fixed."""
+        return self.exchange_group if exchanging and self.exchanges else self.group
+
     @property
     def large(self) -> bool:
         """Whether there are more than are judged, so that an answer has to say "contains"."""
