@@ -213,7 +213,8 @@ def gather(
         fixed = torch.arange(len(data.classes)).repeat(sum(map(len, rows)), 1)
         numbered = dict(enumerate(functions, 1 + len(permutations)))
         moves = Moves(torch.cat(rows), fixed, numbered)
-        questions = _Questions(data, transform, moves, optim, seed, out, progress, hardware)
+        count = len(permutations) + len(functions)
+        questions = _Questions(data, transform, moves, count, optim, seed, out, progress, hardware)
         share = _moved_share(shown, touched)
         for parts in questions.looks():
             evidence = _assemble(data, parts, share, few, copies)
@@ -271,11 +272,15 @@ Part = dict[str, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class _Questions:
-    """The trainings and the questions of :func:`gather`, see there."""
+    """The trainings and the questions of :func:`gather`, see there.
+
+    Of the moves, so many behind the identity (`count`) are candidates.
+    """
 
     data: LabelledImages
     transform: Transform
     moves: Moves
+    count: int
     optim: OptimConfig
     seed: int
     out: Path | None
@@ -321,7 +326,10 @@ class _Questions:
         path = None if self.out is None else self.out / f"answers{number}.safetensors"
         if path is not None and path.exists():
             with open_tensors(path) as file:
-                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                part = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Version 0.1 knows no maps of labels, and is asked anew.
+            if "maps" in part:
+                return part
         part = fold.answers(some)
         if path is not None:
             write_atomically(path, save(part))
@@ -367,7 +375,7 @@ class _Fold:
             hardware=Q.hardware,
         )
         oracle = _Oracle(trained, laws, Q.moves, Q.asked)
-        calibration = _calibrate(oracle, freeze(slice_, Q.transform, seed))
+        calibration = _calibrate(oracle, freeze(slice_, Q.transform, seed), Q.count)
         return oracle, calibration, rest.labels.bincount(minlength=classes) / len(rest)
 
     @cached_property
@@ -495,8 +503,11 @@ class _Calibration:
     label_maps: Tensor
 
 
-def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
-    """The factors with the least loss on images that the witness did not learn from."""
+def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calibration:
+    """The factors with the least loss on images that the witness did not learn from.
+
+    So many moves behind the identity are candidates, which may map the labels.
+    """
     parts = list(oracle.answers(data))
     moved = torch.cat([part[1] for part in parts], dim=1)
     logits = moved[0]
@@ -526,7 +537,7 @@ def _calibrate(oracle: _Oracle, data: LabelledImages) -> _Calibration:
     label = _SHARPNESS[losses.index(min(losses))]
     logs = _floored((label * moved).softmax(-1))
     maps = torch.arange(moved.shape[-1]).repeat(L, 1)
-    for move in oracle.asked.tolist():
+    for move in range(1, 1 + candidates):
         maps[move] = _label_map(logs[0], logs[move], data)
     return _Calibration(label, factors.T, maps)
 
