@@ -112,8 +112,9 @@ def build_network(
     channels, *space = image
     image_size = tuple(space)
     shape = architecture_of(config, image_size)
-    elements = action or dictionary(config, shape.dims)
-    stacks = representations or representations_of(config, elements, shape)
+    stacks = representations or representations_of(
+        config, action or dictionary(config, shape.dims), shape
+    )
     reference = free_parameters(shape, channels, classes, config.width)
     C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
     maps = label_map_of(config, classes, stacks[0].group_size)
