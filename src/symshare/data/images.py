@@ -340,8 +340,9 @@ def _check_images(images: Tensor) -> None:
             f"images: expected at least one pixel, got shape {list(images.shape)}; leave no axis "
             "empty"
         )
+    low, high = images.aminmax() if len(images) else (torch.zeros(()), torch.zeros(()))
     # The extremes are NaN or infinite where any pixel is.
-    if len(images) and not float(images.abs().max()) <= _LARGEST:
+    if not max(-float(low), float(high)) <= _LARGEST:
         wrong = ~(images.abs().flatten(1).amax(1) <= _LARGEST)
         bad = wrong.nonzero().flatten()
         raise ValueError(
