@@ -5,7 +5,7 @@ import re
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 TRANSFORMS = {
     **{name: name for name in ("none", "flip", "flips", "half", "quarter", "d4")},
@@ -38,7 +38,47 @@ THINGS = {
 }
 """What is spoken of, by the number of axes of space."""
 
-_SOURCES = ("digits", "mnist", "cifar10", "FILE.npz")
+Kind = Literal[
+    "digits", "mnist", "cifar10", "arrays", "idx", "classes", "table", "parquet", "saved", "hub"
+]
+"""How a source is read."""
+
+
+class Source(NamedTuple):
+    """How a source is read, and from which files.
+
+    Attributes:
+        kind: "digits", "mnist" and "cifar10" by these names; "arrays" of an `.npz` file or a folder
+            of `.npy` files; "idx" files in a folder; "classes", a folder with a folder for each; a
+            "table" of paths and labels; a "parquet" file; a folder "saved" by Hugging Face
+            datasets; or a data set of their "hub".
+        files: Existing files or folders; none where scikit-learn or the Hub holds the source.
+    """
+
+    kind: Kind
+    files: tuple[Path, ...] = ()
+
+
+_NAMES = ("digits", "mnist", "cifar10")
+_FORMS = (
+    "a folder with a folder for each class, FILE.csv, FILE.parquet, FILE.npz, or images.npy beside "
+    "labels.npy"
+)
+_FILES: dict[str, tuple[Kind, str]] = {
+    ".npz": ("arrays", "an .npz file with `images` and `labels`"),
+    ".npy": ("arrays", "images.npy, with labels.npy beside it"),
+    ".csv": ("table", "a .csv file with columns `path` and `label`"),
+    ".tsv": ("table", "a .tsv file with columns `path` and `label`"),
+    ".parquet": ("parquet", "a .parquet file with columns `image` and `label`"),
+}
+"""How files of each ending are read, and what they are."""
+
+_ARRAYS = (("images.npy", "labels.npy"), ("train_images.npy", "train_labels.npy"))
+"""Files one of which pairs makes a folder one of arrays."""
+
+_SAVED = ("dataset_info.json", "dataset_dict.json")
+"""Files one of which `datasets.save_to_disk` leaves."""
+
 _MNIST = tuple(
     f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
 )
@@ -62,16 +102,15 @@ def exchange(label_map: Sequence[int], classes: Sequence[str]) -> str:
     return ", ".join(pairs)
 
 
-def check_source(source: str, root: Path | str | None = None) -> tuple[Path, ...]:
-    """The files that a source of images is read from.
+def check_source(source: str, root: Path | str | None = None) -> Source:
+    """How a source of images is read, and from which files.
 
     Args:
         source: As for `symshare.data.load`.
-        root: Folder of its files.
+        root: Folder of its files, or that a relative path starts from.
 
     Returns:
-        Existing files; none for the digits, which scikit-learn holds, and where there is no
-        `root` to look in but the Hugging Face Hub.
+        Its kind and its files, without a look into most of them.
 
     Raises:
         ValueError: If there is no such source, or a file is of another kind.
@@ -79,37 +118,55 @@ def check_source(source: str, root: Path | str | None = None) -> tuple[Path, ...
 
     Example:
         >>> check_source("digits")
-        ()
+        Source(kind='digits', files=())
+        >>> check_source("owner/name").kind
+        'hub'
     """
     if source == "digits":
-        return ()
-    if source in ("mnist", "cifar10"):
-        if root is None:
-            return ()
-        names, ending = (_MNIST, ".gz") if source == "mnist" else (_CIFAR10, "")
-        return _find(source, Path(root), names, ending)
+        return Source("digits")
+    if source == "mnist":
+        return Source(source, _find(source, root, _MNIST, ".gz"))
+    if source == "cifar10":
+        return Source(source, _find(source, root, _CIFAR10, ""))
     path = Path(root or "") / source
-    if source.endswith(".npz"):
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"load: no file {path}; give the path of an .npz file with `images` and `labels`"
-            )
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise ValueError(
-                    f"{path}: expected an .npz archive, got another or a cut file; save it with "
-                    "numpy.savez(path, images=images, labels=labels)"
-                )
-        return (path,)
+    if source and path.is_dir():
+        return _folder(path)
+    if (ending := path.suffix.lower()) in _FILES:
+        return _file(path, *_FILES[ending])
     if source and path.exists():
-        kind = "a folder" if path.is_dir() else "a file of another kind"
         raise ValueError(
-            f"load: expected one of {', '.join(_SOURCES)}, got {path}, {kind}, which is not read; "
-            "save it with numpy.savez('FILE.npz', images=images, labels=labels)"
+            f"load: expected one of {', '.join(_NAMES)}, or {_FORMS}, got {path}, a file of "
+            "another kind, which is not read; save it with numpy.savez('FILE.npz', images=images, "
+            "labels=labels)"
         )
-    near = difflib.get_close_matches(source.lower(), _SOURCES, n=2, cutoff=0.5)
+    if root is None and re.fullmatch(r"\w[\w.-]*/[\w.-]+", source):
+        return Source("hub")
+    near = difflib.get_close_matches(source.lower(), _NAMES, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "use one of them"
-    raise ValueError(f"load: expected one of {', '.join(_SOURCES)}, got {source!r}; {hint}")
+    raise ValueError(
+        f"load: expected one of {', '.join(_NAMES)}, or {_FORMS}, got {source!r}, which does not "
+        f"exist; {hint}"
+    )
+
+
+def check_size(size: str) -> tuple[int, int]:
+    """Height and width that images are resized to.
+
+    Raises:
+        ValueError: If they are not written as HEIGHTxWIDTH, each at least 2 pixels.
+
+    Example:
+        >>> check_size("32x48")
+        (32, 48)
+    """
+    match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", size)
+    height, width = map(int, match.groups()) if match else (0, 0)
+    if min(height, width) < 2:
+        raise ValueError(
+            f"size: expected HEIGHTxWIDTH in pixels, each at least 2, got {size!r}; write for "
+            "example 32x32"
+        )
+    return height, width
 
 
 def check_transform(spec: str) -> tuple[str, tuple[float, float]]:
@@ -152,9 +209,57 @@ def check_transform(spec: str) -> tuple[str, tuple[float, float]]:
     )
 
 
-def _find(source: str, root: Path, names: tuple[str, ...], ending: str) -> tuple[Path, ...]:
-    """The file of each name, as it is or with the ending."""
-    paths = [root / name if (root / name).is_file() else root / (name + ending) for name in names]
+def _folder(path: Path) -> Source:
+    """How a folder is read, by what lies in it."""
+    idx = tuple(_either(path, name, ".gz") for name in _MNIST)
+    if all(file.is_file() for file in idx):
+        return Source("idx", idx)
+    if any(all((path / name).is_file() for name in names) for names in _ARRAYS):
+        return Source("arrays", (path,))
+    if any((path / name).is_file() for name in _SAVED):
+        return Source("saved", (path,))
+    if any(entry.is_dir() and not entry.name.startswith(".") for entry in path.iterdir()):
+        return Source("classes", (path,))
+    raise ValueError(
+        f"load: expected a folder with a folder for each class, with images.npy and labels.npy, or "
+        f"with the four idx files of MNIST, got {path}, a folder without any of these; move the "
+        "images of each class into a folder of its name, or list them in FILE.csv with columns "
+        "`path` and `label`"
+    )
+
+
+def _file(path: Path, kind: Kind, what: str) -> Source:
+    """How a file is read that has the ending of a kind."""
+    if not path.is_file():
+        raise FileNotFoundError(f"load: no file {path}; give the path of {what}")
+    if path.suffix.lower() == ".npy":
+        if not any(path.name == one and (path.parent / two).is_file() for one, two in _ARRAYS):
+            raise ValueError(
+                f"{path}: expected {what}; save both by numpy.save in a folder of their own"
+            )
+        return Source(kind, (path.parent,))
+    with path.open("rb") as file:
+        if path.suffix.lower() == ".npz" and not zipfile.is_zipfile(file):
+            raise ValueError(
+                f"{path}: expected an .npz archive, got another or a cut file; save it with "
+                "numpy.savez(path, images=images, labels=labels)"
+            )
+    return Source(kind, (path,))
+
+
+def _either(root: Path, name: str, ending: str) -> Path:
+    """The file of a name as it is, where there is one, else with the ending."""
+    return root / name if (root / name).is_file() else root / (name + ending)
+
+
+def _find(
+    source: str, folder: Path | str | None, names: tuple[str, ...], ending: str
+) -> tuple[Path, ...]:
+    """The file of each name, as it is or with the ending; none where no folder is named."""
+    if folder is None:
+        return ()
+    root = Path(folder)
+    paths = [_either(root, name, ending) for name in names]
     missing = [name for name, path in zip(names, paths, strict=True) if not path.is_file()]
     if missing:
         also = f" (or with {ending})" if ending else ""

@@ -1,29 +1,45 @@
-"""Where labelled images come from: scikit-learn's digits, MNIST, CIFAR-10, and `.npz` files."""
+"""Where labelled images come from: data sets by name, and files and folders of many kinds."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
+from symshare.data.arrays import labelled, read_arrays
+from symshare.data.folders import list_folder
 from symshare.data.images import LabelledImages
-from symshare.data.reading import cached, decode, first_line, read_idx, read_parquet
+from symshare.data.listing import Decoding, Listing, Progress, read
+from symshare.data.pictures import Colour
+from symshare.data.reading import read_idx
 from symshare.data.splits import Splits, split
-from symshare.extras import needs
-from symshare.names import check_source
+from symshare.data.tables import Columns, list_csv, list_hub, list_parquet, list_saved
+from symshare.names import Kind, Source, check_size, check_source
 
 _DIGITS = tuple("0123456789")
 _CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-_HUB = {
-    "mnist": ("ylecun/mnist", (28, 28), "train-images-idx3-ubyte.gz and its three companions"),
-    "cifar10": ("uoft-cs/cifar10", (32, 32, 3), "train.parquet and test.parquet"),
+_NAMED = {
+    "mnist": ("ylecun/mnist", _DIGITS, (1, 28, 28), "train-images-idx3-ubyte.gz and its three "
+              "companions"),
+    "cifar10": ("uoft-cs/cifar10", _CIFAR, (3, 32, 32), "train.parquet and test.parquet"),
+}  # fmt: skip
+"""Data set of the Hugging Face Hub, its classes, shape of its images, and the files that hold the
+same."""
+
+_PICTURES = {"size", "colour", "skip_broken"}
+_TABLES = {*_PICTURES, "groups", "image_column", "label_column"}
+_READ: dict[Kind, set[str]] = {
+    "arrays": {"groups", "layout"},
+    "classes": _PICTURES,
+    "table": _TABLES,
+    "parquet": _TABLES,
+    "saved": _TABLES,
+    "hub": _TABLES,
 }
-"""Data set of the Hugging Face Hub, shape of its images, and the files that hold the same."""
+"""Options that sources of each kind have; the others have none."""
 
 
 def load(
@@ -34,32 +50,67 @@ def load(
     limit: int | None = None,
     groups: str | None = None,
     layout: str | None = None,
+    size: str | None = None,
+    colour: Colour | None = None,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    skip_broken: bool = False,
+    progress: Progress | None = None,
 ) -> Splits:
     """Load a source of labelled images in three stratified parts.
 
     Args:
         source: `digits` (1797 images 8x8 in [0, 1], part of scikit-learn); `mnist` (70 000 images
             28x28 in [0, 1], with its official test part); `cifar10` (60 000 colour images 32x32 in
-            [0, 1], with its official test part); or the path of an `.npz` file.
+            [0, 1], with its official test part); or one of these:
 
-            The file holds `images` and `labels` and, optionally, `classes`, `layout` and `groups`,
-            all as in `LabelledImages.from_arrays`. Or it holds `train_images`, `train_labels`,
-            `test_images`, `test_labels` and, optionally, `val_images` and `val_labels`, as the
-            files of MedMNIST do: the test part is kept, and those for validation are drawn anew
-            from the training and validation images together. There three colours may be last.
+            An `.npz` file with `images` and `labels` and, optionally, `classes`, `layout` and
+            `groups`, all as in `LabelledImages.from_arrays`. Or with `train_images`,
+            `train_labels`, `test_images`, `test_labels` and, optionally, `val_images` and
+            `val_labels`, as the files of MedMNIST have: the test part is kept, and those for
+            validation are drawn anew from the training and validation images together. There three
+            colours may be last.
+
+            A folder with `.npy` files of these names, or the path of its `images.npy`; a folder
+            with the four idx files of MNIST.
+
+            A folder with a folder of PNG, JPEG, TIFF, WebP or BMP files for each class, or with
+            folders `train`, `test` and, optionally, `val` of such folders: the test part is kept.
+
+            A `.csv` or `.tsv` file with columns `path` (or `file`, `image`), relative to it, and
+            `label` (or `class`) and, optionally, `group`; a `.parquet` file with such columns,
+            where images are bytes or structs of `bytes` and `path`; a folder that
+            `datasets.save_to_disk` wrote; or `owner/name`, a data set of the Hugging Face Hub. A
+            part `test` of these is kept, parts of other names than `train` and `validation` are
+            passed over.
+
+            Images of 8 bits are divided by 255, grey ones of 16 bits by 65 535.
         root: Folder of the MNIST idx files, plain or gzipped, or of CIFAR-10's `train.parquet` and
-            `test.parquet` (the Hugging Face Hub if None), or the folder that a relative `.npz`
-            path starts from.
+            `test.parquet` (the Hugging Face Hub if None), or the folder that a relative path starts
+            from.
         seed: Seed of the train and validation parts; the test part does not depend on it.
-        limit: Most images in train and validation together, drawn by class; None for all.
-        groups: Name of the array of the file that is read in the place of `groups`.
-        layout: Order of the axes of the images of the file, where it holds none.
+        limit: Most images in train and validation together, drawn by class; None for all. Of
+            files of pictures only so many are decoded, and a fourth more for a test part that is
+            yet to be cut, so that it is smaller, too.
+        groups: Name of the array or column that is read in the place of `groups` or `group`.
+        layout: Order of the axes of arrays, where none of them says.
+        size: Height and width, as in "32x32", that pictures are resized to, antialiased and
+            whatever their proportions; they have to be of one size where it is left out.
+        colour: What pictures are converted to, `grey` or `rgb`, and laid on black where they are
+            transparent; they have to be opaque, and all grey or all in colour, where it is left
+            out.
+        image_column: Name of the column of images or paths of a table.
+        label_column: Name of the column of labels of a table.
+        skip_broken: Whether to leave out pictures that cannot be decoded, with a warning that
+            counts them.
+        progress: Told how many pictures are decoded, and of how many, once that has taken seconds.
 
     Returns:
         Train, validation and test: about 65, 15 and 20 % where there is no official test part.
 
     Raises:
-        ValueError: If the source is unknown, or its files or their content are malformed.
+        ValueError: If the source is unknown, has no such option, or its files or their content are
+            malformed.
         OSError: If a file is missing or cannot be read, or the Hub cannot be reached.
         ModuleNotFoundError: If a package that reads the source is not installed.
 
@@ -68,20 +119,51 @@ def load(
         >>> len(parts.train), len(parts.validation), len(parts.test), parts.train.images.shape[1:]
         (1168, 270, 359, torch.Size([1, 8, 8]))
     """
-    files = check_source(source, root)
-    for name, value in (("groups", groups), ("layout", layout)):
-        if value is not None and source in ("digits", *_HUB):
+    found = check_source(source, root)
+    options = {
+        "groups": groups,
+        "layout": layout,
+        "size": size,
+        "colour": colour,
+        "image_column": image_column,
+        "label_column": label_column,
+        "skip_broken": skip_broken or None,
+    }
+    for name, value in options.items():
+        if value is not None and name not in _READ.get(found.kind, set()):
             raise ValueError(
-                f"{source}: expected no {name}, got {value!r}; it is for files of your own, leave "
-                "it out"
+                f"{source}: expected no {name}, got {value!r}; sources of this kind have "
+                "none, leave it out"
             )
-    if source == "digits":
+    columns = Columns(image_column, label_column, groups)
+    shape = None if size is None else check_size(size)
+    decoding = Decoding(shape, colour, skip_broken, progress)
+    if found.kind == "digits":
         pool, test = _digits(), None
-    elif source in _HUB:
-        pool, test = _from_files(source, files) if files else _from_hub(source)
+    elif found.kind in _NAMED:
+        pool, test = _named(found, decoding)
+    elif found.kind == "arrays":
+        pool, test = read_arrays(found.files[0], groups, layout)
+    elif found.kind == "idx":
+        pool, test = _idx(found.files)
     else:
-        pool, test = _from_npz(files[0], groups, layout)
+        pool, test = read(_listing(source, found, columns), decoding, limit)
     return split(pool, test, name=source, seed=seed, limit=limit)
+
+
+def _listing(source: str, found: Source, columns: Columns) -> Listing:
+    """The pictures of a source of such files."""
+    if found.kind == "hub":
+        return list_hub(source, columns)
+    (path,) = found.files
+    if found.kind == "parquet":
+        return list_parquet({"": path}, str(path), columns)
+    lists: dict[Kind, Callable[[], Listing]] = {
+        "classes": partial(list_folder, path),
+        "table": partial(list_csv, path, columns),
+        "saved": partial(list_saved, path, columns),
+    }
+    return lists[found.kind]()
 
 
 def _digits() -> LabelledImages:
@@ -91,139 +173,44 @@ def _digits() -> LabelledImages:
     return LabelledImages.from_arrays(pixels.reshape(-1, 1, 8, 8) / 16, target, _DIGITS)
 
 
-def _from_files(source: str, files: tuple[Path, ...]) -> tuple[LabelledImages, LabelledImages]:
-    shape = _HUB[source][1]
-    if source == "mnist":
-        train, test = (
-            _named(source, read_idx(images, axes=3), read_idx(labels, axes=1), images.parent)
-            for images, labels in (files[:2], files[2:])
-        )
-    else:
-        train, test = (
-            _named(source, *cached(path, partial(read_parquet, path, shape)), path)
-            for path in files
-        )
-    return train, test
-
-
-def _from_hub(source: str) -> tuple[LabelledImages, LabelledImages]:
-    name, shape, files = _HUB[source]
-    instead = f"or give the folder with {files} as --data.root"
+def _named(found: Source, decoding: Decoding) -> tuple[LabelledImages, LabelledImages]:
+    """A data set of which classes and shape are known, from its files or from the Hub."""
+    name, classes, shape, files = _NAMED[found.kind]
+    if found.kind == "mnist" and found.files:
+        return _idx(found.files, classes)
+    again = f"fetch the files of {found.kind} again"
     try:
-        datasets = needs("datasets", "data", f"read {name} from the Hugging Face Hub")
-        hub = datasets.load_dataset(name)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{source}: {error}, {instead}", name=error.name) from error
-    except OSError as error:
-        raise FileNotFoundError(
-            f"{source}: cannot read {name} from the Hugging Face Hub ({first_line(error)}); try "
-            f"again, {instead}"
-        ) from error
+        if found.files:
+            parts = dict(zip(("train", "test"), found.files, strict=True))
+            listing = list_parquet(parts, str(found.files[0].parent), Columns())
+        else:
+            instead = f"or give the folder with {files} as --data.root"
+            listing = list_hub(name, Columns(), instead)
+        pool, test = read(listing, decoding)
+    except ValueError as error:
+        # The remedies are options, which a data set that everybody knows does not have.
+        raise ValueError(f"{str(error).rpartition('; ')[0]}; {again}") from error
+    got = None if test is None else (len(pool.classes), *pool.images.shape[1:])
+    if test is None or got != (len(classes), *shape):
+        raise ValueError(
+            f"{listing.where}: expected two parts of {len(classes)} classes and images "
+            f"{list(shape)}, got {got or 'one part'}; {again}"
+        )
+    return replace(pool, classes=classes), replace(test, classes=classes)
+
+
+def _idx(
+    files: tuple[Path, ...], classes: tuple[str, ...] | None = None
+) -> tuple[LabelledImages, LabelledImages]:
+    """Images for training and those of the official test part; classes are numbers by default."""
+    parts = [
+        (read_idx(images, axes=3), read_idx(labels, axes=1))
+        for images, labels in (files[:2], files[2:])
+    ]
+    largest = max(int(labels.max(initial=0)) for _, labels in parts)
+    named = {"classes": np.array(classes or range(largest + 1)), "layout": np.array("NHW")}
     train, test = (
-        _named(source, *decode(hub[part].with_format("arrow")[:], shape, name), name)
-        for part in ("train", "test")
+        labelled({"images": images, "labels": labels, **named}, files[0].parent)
+        for images, labels in parts
     )
     return train, test
-
-
-def _named(source: str, images: np.ndarray, labels: np.ndarray, where: object) -> LabelledImages:
-    """Images of a source that names its classes; three colours are last."""
-    classes = np.array(_DIGITS if source == "mnist" else _CIFAR)
-    layout = np.array("NHWC" if images.ndim == 4 else "NHW")
-    arrays = {"images": images, "labels": labels, "classes": classes, "layout": layout}
-    return _from_arrays(arrays, where)
-
-
-def _from_npz(
-    path: Path, groups: str | None, layout: str | None
-) -> tuple[LabelledImages, LabelledImages | None]:
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = {key: _array(archive, key, path) for key in archive.files if key in _KEYS}
-        found = ", ".join(archive.files) or "none"
-        if groups is not None:
-            if groups not in archive.files:
-                raise ValueError(
-                    f"{path}: expected an array {groups!r} of groups, got {found}; name one of "
-                    "these"
-                )
-            arrays["groups"] = _array(archive, groups, path)
-    if layout is not None:
-        arrays["layout"] = np.array(layout)
-    of_groups = {"groups", *(f"{part}_groups" for part in _PARTS)} & {*archive.files, *arrays}
-    if of_groups and "images" not in arrays:
-        raise ValueError(
-            f"{path}: groups go with `images` and `labels`, got {found}; save all images as one "
-            "array, and their groups as `groups`"
-        )
-    if "images" in arrays and (both := [f"{p}_images" for p in _PARTS if f"{p}_images" in arrays]):
-        raise ValueError(
-            f"{path}: expected `images` or {', '.join(both)}, got both; leave out which is not "
-            "meant"
-        )
-    if {"images", "labels"} <= set(arrays):
-        return _from_arrays(arrays, path), None
-    parts = [part for part in _PARTS if f"{part}_images" in arrays]
-    needed = {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS}
-    if not needed <= set(arrays):
-        raise ValueError(
-            f"{path}: expected arrays `images` and `labels`, or `train_images`, `train_labels`, "
-            f"`test_images` and `test_labels`, got {found}; save them with "
-            "numpy.savez(path, images=images, labels=labels)"
-        )
-    pairs = [(arrays[f"{part}_images"], arrays[f"{part}_labels"]) for part in parts]
-    if len(kinds := {str(x.dtype) for x, _ in pairs}) > 1:
-        raise ValueError(
-            f"{path}: expected images of one type in {', '.join(parts)}, got "
-            f"{', '.join(sorted(kinds))}; save all as uint8 or all as floats"
-        )
-    alike = {(x.shape[1:], y.shape[1:]) for x, y in pairs}
-    if len(alike) > 1 or any(x.shape[:1] != y.shape[:1] for x, y in pairs):
-        got = ", ".join(f"{list(x.shape)} and {list(y.shape)}" for x, y in pairs)
-        raise ValueError(
-            f"{path}: expected images of one shape in {', '.join(parts)}, and as many labels in "
-            f"each, got {got}; resize the images, or give one label per image"
-        )
-    images, labels = zip(*pairs, strict=True)
-    arrays |= {"images": np.concatenate(images), "labels": np.concatenate(labels)}
-    if arrays["images"].ndim == 4 and arrays["images"].shape[3] == 3:
-        arrays.setdefault("layout", np.array("NHWC"))  # as MedMNIST writes colours
-    together = _from_arrays(arrays, path)
-    cut = len(together) - len(labels[-1])
-    return together.subset(range(cut)), together.subset(range(cut, len(together)))
-
-
-_KINDS = ("images", "labels")
-_PARTS = ("train", "val", "test")
-_KEYS = {
-    "classes",
-    "groups",
-    "layout",
-    *_KINDS,
-    *(f"{part}_{kind}" for part in _PARTS for kind in _KINDS),
-}
-
-
-def _array(archive: NpzFile, key: str, path: Path) -> np.ndarray:
-    try:
-        return archive[key]
-    except ValueError as error:
-        raise ValueError(
-            f"{path}: expected `{key}` as a plain array, got an object array (images of unequal "
-            "size?), which is a pickle and is not read; save it as one plain array"
-        ) from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise ValueError(
-            f"{path}: `{key}` is damaged ({error}); save it with "
-            "numpy.savez(path, images=images, labels=labels)"
-        ) from error
-
-
-def _from_arrays(arrays: Mapping[str, np.ndarray], where: object) -> LabelledImages:
-    classes = arrays["classes"].ravel().tolist() if "classes" in arrays else None
-    try:
-        layout = "".join(arrays["layout"].astype(str).ravel()) if "layout" in arrays else None
-        return LabelledImages.from_arrays(
-            arrays["images"], arrays["labels"], classes, layout, arrays.get("groups")
-        )
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error

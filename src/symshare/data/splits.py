@@ -110,7 +110,7 @@ def split(
         )
     labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
-    _check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
+    check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
     if pool.groups is not None:
         return _split_groups(pool, test, name, seed, limit)
 
@@ -122,15 +122,15 @@ def split(
         often = torch.zeros_like(often)
     kept, rest = often.nonzero().flatten(), (~often).nonzero().flatten()
     if test is None:
-        cut = _draw(labels[rest], round(TEST_SHARE * len(rest)), _generator(_TEST_SEED))
+        cut = draw(labels[rest], round(TEST_SHARE * len(rest)), _generator(_TEST_SEED))
         test, rest = part(rest[cut]), rest[~cut]
     generator = _generator(seed)
     if limit is not None and limit < len(rest):
-        rest = rest[_draw(labels[rest], limit, generator)]
-        _check_counts(
+        rest = rest[draw(labels[rest], limit, generator)]
+        check_counts(
             labels[rest], pool.classes, PER_CLASS, f"{name} with limit {limit}", "raise the limit"
         )
-    cut = _draw(labels[rest], round(VALIDATION_SHARE * len(rest)), generator)
+    cut = draw(labels[rest], round(VALIDATION_SHARE * len(rest)), generator)
     return Splits(part(torch.cat([kept, rest[~cut]])), part(rest[cut]), test, name)
 
 
@@ -146,7 +146,7 @@ def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
     """
     if count >= len(data):
         return data
-    return data.subset(_draw(data.labels.cpu(), count, _generator(seed)).nonzero().flatten())
+    return data.subset(draw(data.labels.cpu(), count, _generator(seed)).nonzero().flatten())
 
 
 def divide(
@@ -176,7 +176,7 @@ def divide(
     else:
         source, first = different(data)
         labels = data.labels.cpu()[first]
-        inside = _draw(labels, int(share * len(labels)), _generator(seed))[source]
+        inside = draw(labels, int(share * len(labels)), _generator(seed))[source]
     return inside.nonzero().flatten(), (~inside).nonzero().flatten()
 
 
@@ -190,7 +190,7 @@ def _split_groups(
         test, pool = (pool.subset(part.nonzero().flatten()) for part in (cut, ~cut))
         name = f"{name} without its test part"
     if limit is not None and limit < len(pool):
-        pool = pool.subset(_draw(pool.labels.cpu(), limit, _generator(seed)).nonzero().flatten())
+        pool = pool.subset(draw(pool.labels.cpu(), limit, _generator(seed)).nonzero().flatten())
         name = f"{name} with limit {limit}"
     cut = _draw_groups(pool, VALIDATION_SHARE, seed, name)
     train, validation = (pool.subset(part.nonzero().flatten()) for part in (~cut, cut))
@@ -225,7 +225,7 @@ def _draw_groups(
         )
     if count > _MANY_GROUPS:
         first = torch.from_numpy(np.unique(groups.numpy(), return_index=True)[1])
-        return _draw(labels[first], int(share * count), _generator(seed))[groups]
+        return draw(labels[first], int(share * count), _generator(seed))[groups]
     splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed % 2**32)
     with warnings.catch_warnings():
         # A class of few images is in some parts only, which was asked above.
@@ -263,8 +263,13 @@ def _generator(seed: int) -> Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _draw(labels: Int[Tensor, " N"], count: int, generator: Generator) -> Tensor:
-    """Mark `count` of the labels, each class in proportion (largest remainders), at least one."""
+def draw(labels: Int[Tensor, " N"], count: int, generator: Generator) -> Tensor:
+    """Mark `count` of the labels, each class in proportion (largest remainders), at least one.
+
+    Example:
+        >>> draw(torch.tensor([0, 0, 0, 1]), 2, torch.Generator()).sum()
+        tensor(2)
+    """
     sizes = labels.bincount()
     quota = sizes.double() * count / max(len(labels), 1)
     take = quota.floor().long().clamp(min=1).minimum(sizes)
@@ -278,9 +283,14 @@ def _draw(labels: Int[Tensor, " N"], count: int, generator: Generator) -> Tensor
     return chosen
 
 
-def _check_counts(
+def check_counts(
     labels: Int[Tensor, " N"], classes: tuple[str, ...], needed: int, name: str, remedy: str
 ) -> None:
+    """Refuse labels with fewer than so many of some class; the remedy is for the user.
+
+    Example:
+        >>> check_counts(torch.tensor([0, 0, 1, 1]), ("a", "b"), 2, "data", "add images")
+    """
     least, smallest = map(int, labels.bincount(minlength=len(classes)).min(0))
     if not least:
         remedy += ", and number the classes 0, 1, 2, ... without a gap"
