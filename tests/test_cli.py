@@ -38,7 +38,7 @@ BAD = {
     "bad limit": (["discover", "digits", "--data.limit", "12"], "raise the limit"),
     "groups of digits": (
         ["discover", "digits", "--groups", "patient"],
-        "digits: expected no groups, got 'patient'; it is for files of your own, leave it out",
+        "digits: expected no groups, got 'patient'; sources of this kind have none, leave it out",
     ),
     "bad steps": (["fit", "--optim.steps", "0"], "steps must be at least 1"),
     "steps that are no number": (
@@ -52,6 +52,11 @@ BAD = {
     "bad element": (["fit", "--model.kind", "gcnn", "--model.group", "[rot45]"], "rot45"),
     "bad kind": (["fit", "--model.kind", "gccn"], "gccn"),
     "missing config": (["fit", "--config", "nowhere.yaml"], "nowhere.yaml"),
+    "missing table": (["discover", "nowhere.csv"], "no file nowhere.csv; give the path of a .csv"),
+    "bad size": (["discover", "digits", "--data.size", "32"], "got '32'; write for example 32x32"),
+    "size of digits": (["fit", "--data.size", "8x8"], "digits: expected no size, got '8x8'; sourc"),
+    "bad colour": (["discover", "digits", "--data.colour", "gray"], "gray"),
+    "no Hub": (["discover", "someone/animals"], "or give a local form: a folder"),
     "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 positions along each"),
 }
 
@@ -76,6 +81,8 @@ LIGHT = [
     ["discover", "."],
     ["discover", "mine.txt"],
     ["discover", "cut.npz"],
+    ["discover", "nowhere.csv"],
+    ["discover", "digits", "--data.size", "32"],
     ["discover", "mnist", "--data.root", "."],
     ["discover", "cifar10", "--data.root", "."],
     ["discover", "digits", "--transform", "rotat:90"],
@@ -155,6 +162,34 @@ def test_groups_are_read_from_the_array_of_that_name(tmp_path, monkeypatch, caps
         assert remedy in errors
         assert errors.count("\n") == 1
     assert [p.name for p in tmp_path.iterdir()] == ["mine.npz"]
+
+
+def pictures(root, count=60):
+    """A folder with a folder for each of two classes of random pictures, and a broken one."""
+    pillow = pytest.importorskip("PIL.Image")
+    for i, pixels in enumerate(np.random.default_rng(0).integers(0, 256, (count, 8, 8), np.uint8)):
+        path = root / ("a", "b")[i % 2] / f"{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pillow.fromarray(pixels).save(path)
+    (root / "a" / "broken.png").write_bytes(b"no picture")
+    return str(root)
+
+
+def test_broken_pictures_end_with_code_2_and_are_left_out_on_request(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source = pictures(tmp_path / "data")
+    with pytest.raises(SystemExit) as end:
+        main(["discover", source])
+    assert end.value.code == 2
+    assert "1 of 61 images are broken" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["data"]
+    options = ["--data.skip_broken", "--optim.steps", "2", "--model.width", "4", "--out", "run"]
+    command = [sys.executable, "-m", "symshare", "fit", "--data.source", source, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == (
+        f"symshare: warning: {source}: 1 of 61 images are broken and were left out\n"
+    )
+    assert "skip_broken: true" in (tmp_path / "run" / "config.yaml").read_text()
 
 
 def test_an_oblong_image_cannot_be_turned(tmp_path, monkeypatch, capsys):

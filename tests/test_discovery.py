@@ -29,6 +29,7 @@ from symshare.names import THINGS
 from symshare.propose import propose
 from symshare.records import NETWORKS, Seeds, VerdictRecord
 from symshare.train.loop import Trained
+from symshare.train.settings import DataConfig, FitConfig
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -227,14 +228,28 @@ def test_partial_sets_become_networks_of_two_elements():
             "--periodic '[W]'",
         ),
         (
+            DiscoveryConfig("scans", data=Storage(size="32x32", colour="grey", skip_broken=True)),
+            "symshare discover scans --data.size 32x32 --data.colour grey --data.skip_broken True",
+        ),
+        (
             DiscoveryConfig("arrays", seed=2, periodic=("H",)),
             "symshare.discover(images, labels, seed=2, periodic=('H',))",
         ),
     ],
-    ids=["plain", "quoted", "arrays"],
+    ids=["plain", "quoted", "pictures", "arrays"],
 )
 def test_the_command_that_remakes_it(config, command):
     assert config.command() == command
+
+
+def test_settings_that_are_left_out_are_not_written():
+    """Folders of earlier versions, which did not know them, go on."""
+    assert DiscoveryConfig("digits").to_dict()["data"] == {"root": None, "limit": None}
+    data = {"source": "digits", "transform": "none", "root": None, "limit": None}
+    assert FitConfig().to_dict()["data"] == data
+    given = DataConfig("scans", size="32x32", skip_broken=True)
+    written = FitConfig(given).to_dict()["data"]
+    assert written == {**data, "source": "scans", "size": "32x32", "skip_broken": True}
 
 
 @pytest.mark.slow

@@ -3,8 +3,10 @@
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, NoReturn
 
 from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
@@ -72,6 +74,7 @@ def run_commands(
 
     # Whoever ends a job gently is answered as Ctrl-C is.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    write, warnings.formatwarning = warnings.formatwarning, partial(_warning, prog)
     try:
         auto_cli(
             dict(commands) if isinstance(commands, Mapping) else commands,
@@ -91,6 +94,13 @@ def run_commands(
     except (ValueError, OSError, ModuleNotFoundError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         sys.exit(2)
+    finally:
+        warnings.formatwarning = write
+
+
+def _warning(prog: str, message: Warning | str, *_: object, **__: object) -> str:
+    """What a person at a terminal sees of a warning: one line, without the code behind it."""
+    return f"{prog}: warning: {message}\n"
 
 
 def _bracketed(words: list[str]) -> list[str]:
@@ -140,15 +150,17 @@ def discover_command(
     """Find the symmetries of labelled images, with evidence, and say whether using them helps.
 
     Args:
-        source: digits, mnist, cifar10, or the path of an .npz file with `images` and `labels`.
+        source: digits, mnist, cifar10, or a folder or file, see the README: a folder with a folder
+            of pictures for each class, a .csv or .parquet file of paths or images and labels, an
+            .npz file with `images` and `labels`, or images.npy beside labels.npy.
         transform: random transformation put on every image: none, flip, flips, half, quarter, d4,
             rotate:A (degrees), scale:a-b.
         budget: quick (a short comparison of networks), standard, or thorough.
         seed: of everything random but the test part.
         out: folder for all files; by default one below runs/, named after the call.
         periodic: axes along which images wrap around, as in W or H,W; L of signals, D of volumes.
-        groups: array of the .npz file that says which images depend on one another, such as the
-            patient of each; by default `groups`, where the file has one.
+        groups: array or column that says which images depend on one another, such as the patient of
+            each; by default `groups` or `group`, where there is one.
         data: where the source lies.
         devices: processes that train together on this machine, each with its own device.
         nodes: machines.
@@ -199,7 +211,9 @@ def fit_command(
 
     def run() -> None:
         with StepBar() as bar:
-            result = fit(config, config.folder(out), progress=bar.show, hardware=hardware)
+            reading = partial(bar.show, what="read")
+            folder = config.folder(out)
+            result = fit(config, folder, progress=bar.show, reading=reading, hardware=hardware)
         print_result(result)
 
     with resumable():

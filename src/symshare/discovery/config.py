@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from symshare.names import check_transform
+from symshare.names import check_size, check_transform
 
 BudgetName = Literal["quick", "standard", "thorough"]
 
@@ -40,16 +40,38 @@ class Storage:
     """Where a source lies, and how much of it is used.
 
     Attributes:
-        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative .npz
-            path starts from.
+        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative path
+            starts from.
         limit: most images for training and validation together.
-        layout: order of the axes of the images of an .npz file, such as NCL for signals; by default
-            its array `layout`, or what the shape tells.
+        layout: order of the axes of arrays, such as NCL for signals; by default their array
+            `layout`, or what the shape tells.
+        size: HEIGHTxWIDTH, such as 32x32, that pictures in files are resized to.
+        colour: what pictures in files are converted to, grey or rgb, and laid on black where they
+            are transparent.
+        image_column: column of a table that holds the images or their paths; by default image, img,
+            path or file.
+        label_column: column of a table that holds the labels; by default label or class.
+        skip_broken: leave out pictures that cannot be decoded, and count them.
     """
 
     root: str | None = None
     limit: int | None = None
     layout: str | None = None
+    size: str | None = None
+    colour: Literal["grey", "rgb"] | None = None
+    image_column: str | None = None
+    label_column: str | None = None
+    skip_broken: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a size that is none."""
+        if self.size is not None:
+            check_size(self.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; folders of version 0.1 know the first two only."""
+        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
+        return {"root": self.root, "limit": self.limit} | values
 
 
 @dataclass(frozen=True)
@@ -63,8 +85,8 @@ class DiscoveryConfig:
         seed: of everything random but the test part.
         periodic: axes along which images wrap around: "L" of signals, "H" and "W" of images, "D"
             too of volumes.
-        groups: name of the array of an `.npz` file that says which images depend on one another;
-            by default `groups`, where there is one.
+        groups: name of the array or column that says which images depend on one another; by default
+            `groups` or `group`, where there is one.
         data: where the source lies.
     """
 
@@ -92,11 +114,11 @@ class DiscoveryConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `symshare discover --config` reads them back."""
-        # Folders of version 0.1 know neither groups nor layouts.
-        unknown = {"groups", "layout"}
-        values = {k: v for k, v in asdict(self).items() if v is not None or k not in unknown}
-        data = {k: v for k, v in values["data"].items() if v is not None or k not in unknown}
-        return {**values, "periodic": list(self.periodic), "data": data}
+        values = {**asdict(self), "periodic": list(self.periodic), "data": self.data.to_dict()}
+        # Folders of version 0.1 know no groups.
+        if self.groups is None:
+            del values["groups"]
+        return values
 
     def command(self, handed: Sequence[str] = ()) -> str:
         """The command line, or the call, that does it again.
@@ -112,7 +134,7 @@ class DiscoveryConfig:
         options = ("transform", "budget", "seed", "groups")
         default = DiscoveryConfig("arrays")
         given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
-        given |= {f"data.{n}": v for n, v in asdict(self.data).items() if v is not None}
+        given |= {f"data.{n}": v for n, v in self.data.to_dict().items() if v is not None}
         if self.source == "arrays":
             given |= {"periodic": self.periodic} if self.periodic else {}
             words = [

@@ -32,7 +32,7 @@ class Observer:
         """Candidates are found: how many, the identity left out, by the source of each."""
 
     def progress(self, what: str, done: int, steps: int) -> None:
-        """So many optimiser steps of a training are done; told from time to time."""
+        """So many optimiser steps of a training, or pictures of the source, are done."""
 
     def judged(self, record: VerdictRecord) -> None:
         """The verdict is there; no network of the comparison has been trained."""

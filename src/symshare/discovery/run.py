@@ -132,7 +132,9 @@ def discover_source(
     hardware: Hardware = Hardware(),
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
-    parts = partial(load, config.source, groups=config.groups, **asdict(config.data))
+    reading = partial(observer.progress, "read")
+    options = {"groups": config.groups, "progress": reading, **asdict(config.data)}
+    parts = partial(load, config.source, **options)
     work = partial(_discover, config, config.command(), parts, Handed(), out, observer, hardware)
     return together(hardware, work)
 

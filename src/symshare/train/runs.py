@@ -3,8 +3,10 @@
 import json
 import math
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -27,7 +29,12 @@ RESULT, REPRESENTATIONS = "result.json", "representations.safetensors"
 
 
 def fit(
-    config: FitConfig, out: Path, *, progress: Progress = unseen, hardware: Hardware = Hardware()
+    config: FitConfig,
+    out: Path,
+    *,
+    progress: Progress = unseen,
+    reading: Progress = unseen,
+    hardware: Hardware = Hardware(),
 ) -> ResultRecord:
     """Train one network and write its run directory; a finished run is not run again.
 
@@ -39,6 +46,7 @@ def fit(
         out: run directory: `config.yaml`, `metrics.csv`, `checkpoints/`, `result.json`,
             `representations.safetensors`.
         progress: called after every step of the training.
+        reading: called while pictures are decoded, where that takes long.
         hardware: what to train on.
 
     Returns:
@@ -48,14 +56,12 @@ def fit(
         ValueError: if `out` holds a run of another configuration, or data and model do not fit.
         OSError: if `out` cannot be written.
     """
-    data = config.data
-    law = transform(data.transform)  # a wrong name should not wait for the data
+    law = transform(config.data.transform)  # a wrong name should not wait for the data
 
     def run() -> ResultRecord:
-        root = None if data.root is None else Path(data.root)
-        splits = load(
-            data.source, root=root, seed=config.seed, limit=data.limit, layout=data.layout
-        )
+        options: dict[str, Any] = asdict(config.data)
+        del options["transform"]
+        splits = load(**options, seed=config.seed, progress=reading)
         return fit_splits(config, splits, law, out, progress=progress, hardware=hardware)
 
     return together(hardware, run)

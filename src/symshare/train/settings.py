@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from symshare.names import check_transform
+from symshare.names import check_size, check_transform
 from symshare.settings import NetworkConfig
 
 __all__ = [
@@ -28,15 +28,23 @@ class DataConfig:
     """Where labelled images come from.
 
     Attributes:
-        source: "digits", "mnist", "cifar10", or the path of an .npz file with `images` and
-            `labels`.
+        source: digits, mnist, cifar10, or a folder or file, see the README: a folder with a folder
+            of pictures for each class, a .csv or .parquet file of paths or images and labels, an
+            .npz file with `images` and `labels`, or images.npy beside labels.npy.
         transform: random transformation put on every image: none, flip, flips, half, quarter,
             d4, rotate:A, scale:a-b.
-        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative .npz
-            path starts from.
+        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative path
+            starts from.
         limit: most images for training and validation together.
-        layout: order of the axes of the images of an .npz file, such as NCL for signals; by default
-            its array `layout`, or what the shape tells.
+        layout: order of the axes of arrays, such as NCL for signals; by default their array
+            `layout`, or what the shape tells.
+        size: HEIGHTxWIDTH, such as 32x32, that pictures in files are resized to.
+        colour: what pictures in files are converted to, grey or rgb, and laid on black where they
+            are transparent.
+        image_column: column of a table that holds the images or their paths; by default image, img,
+            path or file.
+        label_column: column of a table that holds the labels; by default label or class.
+        skip_broken: leave out pictures that cannot be decoded, and count them.
     """
 
     source: str = "digits"
@@ -44,10 +52,22 @@ class DataConfig:
     root: str | None = None
     limit: int | None = None
     layout: str | None = None
+    size: str | None = None
+    colour: Literal["grey", "rgb"] | None = None
+    image_column: str | None = None
+    label_column: str | None = None
+    skip_broken: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a transformation that does not exist."""
+        """Refuse a transformation that does not exist, and a size that is none."""
         check_transform(self.transform)
+        if self.size is not None:
+            check_size(self.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; folders of version 0.1 know the first four only."""
+        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
+        return {"root": self.root, "limit": self.limit} | values
 
 
 @dataclass(frozen=True)
@@ -149,11 +169,7 @@ class FitConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Nested plain values, as `symshare fit --config` reads them back."""
-        values = {**asdict(self), "model": self.model.to_dict()}
-        # Folders of version 0.1 know no layouts.
-        if self.data.layout is None:
-            del values["data"]["layout"]
-        return values
+        return {**asdict(self), "data": self.data.to_dict(), "model": self.model.to_dict()}
 
     def folder(self, out: str | None) -> Path:
         """Folder of the run: the one asked for, or one below `runs/` of this configuration."""
