@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from symshare.data.listing import Encoded, Listing, numbered
-from symshare.data.pictures import ENDINGS
+from symshare.data.pictures import ENDINGS as PICTURES
+from symshare.data.scans import RECORD, VOLUMES
+
+ENDINGS = (*PICTURES, *VOLUMES, RECORD)
+"""Names of the files that are read end in one of these."""
 
 PARTS = ("train", "val", "valid", "validation", "test")
 """Parts that a source may come in. "test" is the official test part, the others are one pool."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from symshare.data.images import LabelledImages
 from symshare.data.pictures import Colour, DamagedPictureError, picture
 from symshare.data.reading import Arrays, cached
+from symshare.data.scans import RECORD, VOLUMES, companions, signal, volume
 from symshare.data.splits import PER_CLASS, TEST_SHARE, check_counts, draw
 
 Progress = Callable[[int, int], object]
@@ -49,6 +50,22 @@ class Encoded(NamedTuple):
 
     name: str
     content: str | bytes | None
+
+
+class Decoded(NamedTuple):
+    """A picture, volume or signal.
+
+    Attributes:
+        pixels: Its values.
+        axes: Letters of their axes: HW, HWC, DHW or CL.
+    """
+
+    pixels: np.ndarray
+    axes: str
+
+
+_KINDS = {"HW": "grey", "HWC": "in colour", "DHW": "a volume", "CL": "a signal"}
+"""What things of such axes are."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +167,8 @@ def read(
     options = repr((decoding.size, decoding.colour, decoding.skip_broken, limit, len(chosen)))
     decode = partial(_decode_all, listing, chosen.tolist(), decoding)
     # Where no file is behind a source, nothing would notice its change.
-    arrays = cached(listing.files, decode, options) if listing.files else decode()
+    files = [*listing.files, *(other for file in listing.files for other in companions(file))]
+    arrays = cached(files, decode, options) if files else decode()
     images, kept = arrays["images"], torch.from_numpy(arrays["kept"])
     if left_out := len(chosen) - len(kept):
         warnings.warn(
@@ -159,7 +177,7 @@ def read(
         )
     chosen = chosen[kept]
     groups = None if listing.groups is None else [listing.groups[i] for i in chosen.tolist()]
-    layout = "NHWC" if images.ndim == 4 else "NHW"
+    layout = "N" + arrays["axes"].tobytes().decode()
     try:
         data = LabelledImages.from_arrays(
             images, listing.labels[chosen], listing.classes, layout, groups
@@ -194,15 +212,15 @@ def _chosen(listing: Listing, test: Tensor | None, limit: int | None) -> Int[Ten
 
 
 def _decode_all(listing: Listing, chosen: Sequence[int], decoding: Decoding) -> Arrays:
-    """Images [N, H, W] or [N, H, W, 3], and which of the chosen pictures they are."""
+    """Images [N, ...], the letters of their axes, and which of the chosen pictures they are."""
     pictures = listing.encoded(chosen)
     broken: dict[int, str] = {}
     first = _first(pictures, decoding, broken)
     if first is None:
         raise ValueError(_broken(listing.where, pictures, broken))
     start, (model, like) = time.monotonic(), first
-    _check_memory(listing.where, len(pictures), like)
-    images = np.empty((len(pictures), *like.shape), like.dtype)
+    _check_memory(listing.where, len(pictures), like.pixels)
+    images = np.empty((len(pictures), *like.pixels.shape), like.pixels.dtype)
     fill = partial(_fill, images, pictures, decoding, (pictures[model].name, like))
     chunks = [range(i, min(i + _CHUNK, len(pictures))) for i in range(0, len(pictures), _CHUNK)]
     pool = ThreadPoolExecutor()
@@ -216,12 +234,13 @@ def _decode_all(listing: Listing, chosen: Sequence[int], decoding: Decoding) -> 
     if broken and not decoding.skip_broken:
         raise ValueError(_broken(listing.where, pictures, broken))
     kept = np.array([i for i in range(len(pictures)) if i not in broken])
-    return {"images": images[kept] if broken else images, "kept": kept}
+    axes = np.frombuffer(like.axes.encode(), np.uint8)
+    return {"images": images[kept] if broken else images, "axes": axes, "kept": kept}
 
 
 def _first(
     pictures: Iterable[Encoded], decoding: Decoding, broken: dict[int, str]
-) -> tuple[int, np.ndarray] | None:
+) -> tuple[int, Decoded] | None:
     """Position of the first picture that is sound, and its pixels."""
     for i, encoded in enumerate(pictures):
         try:
@@ -235,57 +254,73 @@ def _fill(
     images: np.ndarray,
     pictures: Sequence[Encoded],
     decoding: Decoding,
-    model: tuple[str, np.ndarray],
+    model: tuple[str, Decoded],
     positions: range,
 ) -> dict[int, str]:
     """Decode some pictures into their places; what is wrong with those that are broken."""
     broken = {}
     for i in positions:
         try:
-            pixels = _decode(pictures[i], decoding)
+            decoded = _decode(pictures[i], decoding)
         except DamagedPictureError as error:
             broken[i] = str(error)
         else:
-            _check_alike(model, (pictures[i].name, pixels))
-            images[i] = pixels
+            _check_alike(model, (pictures[i].name, decoded))
+            images[i] = decoded.pixels
     return broken
 
 
-def _decode(encoded: Encoded, decoding: Decoding) -> np.ndarray:
-    """The pixels of a picture."""
+def _decode(encoded: Encoded, decoding: Decoding) -> Decoded:
+    """The pixels of a picture, or what a volume or signal has in their place."""
     name, content = encoded
-    if isinstance(content, str):
-        try:
-            content = Path(content).read_bytes()
-        except OSError as error:
-            raise DamagedPictureError(error.strerror) from error
-    if content is None:
-        raise DamagedPictureError("expected the bytes of an image file, got none")
     try:
-        return picture(content, decoding.size, decoding.colour)
+        if isinstance(content, str) and content.endswith((*VOLUMES, RECORD)):
+            if decoding.size is not None or decoding.colour is not None:
+                raise ValueError(
+                    "expected no size and no colour for volumes and signals; resample them first"
+                )
+            if content.endswith(VOLUMES):
+                return Decoded(volume(content), "DHW")
+            return Decoded(signal(content), "CL")
+        if isinstance(content, str):
+            try:
+                content = Path(content).read_bytes()
+            except OSError as error:
+                raise DamagedPictureError(error.strerror) from error
+        if content is None:
+            raise DamagedPictureError("expected the bytes of an image file, got none")
+        pixels = picture(content, decoding.size, decoding.colour)
+        return Decoded(pixels, "HW" if pixels.ndim == 2 else "HWC")
     except DamagedPictureError:
         raise
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 
 
-def _check_alike(one: tuple[str, np.ndarray], other: tuple[str, np.ndarray]) -> None:
+def _check_alike(one: tuple[str, Decoded], other: tuple[str, Decoded]) -> None:
     """Refuse pictures that do not fit into one array."""
-    (name, model), (another, pixels) = one, other
-    if model.ndim != pixels.ndim:
-        kinds = ("grey", "in colour") if model.ndim == 2 else ("in colour", "grey")
+    (name, model), (another, decoded) = one, other
+    if model.axes != decoded.axes:
+        pictures = {model.axes, decoded.axes} == {"HW", "HWC"}
+        remedy = "convert all with --data.colour grey or --data.colour rgb"
         raise ValueError(
-            f"expected images that are all grey or all in colour, got {name}, {kinds[0]}, and "
-            f"{another}, {kinds[1]}; convert all with --data.colour grey or --data.colour rgb"
+            "expected images that are all grey, all in colour, or all of another kind, got "
+            f"{name}, {_KINDS[model.axes]}, and {another}, {_KINDS[decoded.axes]}; "
+            f"{remedy if pictures else 'keep those of one kind'}"
         )
-    if model.shape != pixels.shape:
-        sizes = ["x".join(map(str, array.shape[:2])) for array in (model, pixels)]
+    if model.pixels.shape != decoded.pixels.shape:
+        space = [letter in "DHWL" for letter in model.axes]
+        sizes = [
+            "x".join(str(n) for n, kept in zip(x.pixels.shape, space, strict=True) if kept)
+            for x in (model, decoded)
+        ]
+        remedy = "resize all with --data.size 32x32 or another HEIGHTxWIDTH"
         raise ValueError(
             f"expected images of one size, got {name} of {sizes[0]} and {another} of {sizes[1]}; "
-            "resize all with --data.size 32x32 or another HEIGHTxWIDTH"
+            f"{remedy if model.axes in ('HW', 'HWC') else 'resample or cut them alike'}"
         )
-    if model.dtype != pixels.dtype:
-        kinds = ["8 bits" if array.dtype == np.uint8 else "more" for array in (model, pixels)]
+    if model.pixels.dtype != decoded.pixels.dtype:
+        kinds = ["8 bits" if x.pixels.dtype == np.uint8 else "more" for x in (model, decoded)]
         raise ValueError(
             f"expected images of as many bits a value, got {name} of {kinds[0]} and {another} of "
             f"{kinds[1]}; save all with 8 bits, or all with 16"

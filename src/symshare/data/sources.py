@@ -84,6 +84,10 @@ def load(
             part `test` of these is kept, parts of other names than `train` and `validation` are
             passed over.
 
+            In folders and tables NIfTI volumes (`.nii`, `.nii.gz`), turned so that their axes run
+            from the feet to the head, from the back to the front and from left to right, and
+            headers of WFDB records (`.hea`) stand in the place of pictures; their values are kept.
+
             Images of 8 bits are divided by 255, grey ones of 16 bits by 65 535.
         root: Folder of the MNIST idx files, plain or gzipped, or of CIFAR-10's `train.parquet` and
             `test.parquet` (the Hugging Face Hub if None), or the folder that a relative path starts
