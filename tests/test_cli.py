@@ -56,7 +56,10 @@ BAD = {
     "bad size": (["discover", "digits", "--data.size", "32"], "got '32'; write for example 32x32"),
     "size of digits": (["fit", "--data.size", "8x8"], "digits: expected no size, got '8x8'; sourc"),
     "bad colour": (["discover", "digits", "--data.colour", "gray"], "gray"),
-    "no Hub": (["discover", "someone/animals"], "or give a local form: a folder"),
+    "no Hub": (
+        ["discover", "someone/animals"],
+        "no file or folder of this name here, give a local form: a",
+    ),
     "large kernel": (["fit", "--model.architecture", "mnist"], "at least 21 positions along each"),
 }
 

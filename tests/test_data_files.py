@@ -251,7 +251,9 @@ def test_the_hub_is_read_by_the_name_of_a_data_set(monkeypatch):
 
 def test_without_the_hub_local_forms_are_offered():
     pytest.importorskip("datasets")
-    with pytest.raises(FileNotFoundError, match=r"someone/animals.*Hub.*or give a local") as caught:
+    with pytest.raises(
+        FileNotFoundError, match=r"someone/animals.*Hub.*no file or folder .* here, give a local"
+    ) as caught:
         load("someone/animals")
     assert "\n" not in str(caught.value)
 
@@ -403,6 +405,13 @@ def test_a_limit_decodes_no_more_than_it_needs(tmp_path, monkeypatch):
     assert (len(parts.train) + len(parts.validation), len(parts.test)) == (40, 10)
     assert len(seen) == 51  # the first one twice: it says how large the array is
     assert torch.equal(load(source, limit=40, seed=1).test.images, parts.test.images)
+
+
+def test_a_limit_that_leaves_too_few_is_to_be_raised(tmp_path):
+    source = str(folder(tmp_path / "data", *colours(120)))
+    message = "data with limit 5: the split needs at least 5 .*, got 2 of class .*; raise the limit"
+    with pytest.raises(ValueError, match=message):
+        load(source, limit=5)
 
 
 def test_broken_pictures_are_counted_and_left_out_on_request(tmp_path):

@@ -36,8 +36,11 @@ _FLOATS = 2
 """Copies in 32 bits that reading makes of decoded pictures: all of them, and their parts."""
 
 _DRAW_SEED = 20241
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
-_MEMORY = Path("/proc/meminfo")
+"""Of the pictures that a limit leaves, so that a test part that is cut from them is the same for
+every seed."""
+
+_CGROUP, _MEMORY = Path("/sys/fs/cgroup/memory.max"), Path("/proc/meminfo")
+"""Where Linux says how much memory a container may take, and how much is free."""
 
 
 class Encoded(NamedTuple):
@@ -206,8 +209,10 @@ def _chosen(listing: Listing, test: Tensor | None, limit: int | None) -> Int[Ten
     if limit is not None:
         count = limit if test is not None else math.ceil(limit / (1 - TEST_SHARE))
         if count < len(labels):
-            generator = torch.Generator().manual_seed(_DRAW_SEED)
-            pool[pool.nonzero().flatten()[~draw(labels, count, generator)]] = False
+            drawn = draw(labels, count, torch.Generator().manual_seed(_DRAW_SEED))
+            where = f"{listing.where} with limit {limit}"
+            check_counts(labels[drawn], listing.classes, needed, where, "raise the limit")
+            pool[pool.nonzero().flatten()[~drawn]] = False
     return (pool if test is None else pool | test).nonzero().flatten()
 
 

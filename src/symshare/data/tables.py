@@ -17,8 +17,8 @@ from symshare.extras import needs
 _IMAGES, _LABELS, _GROUPS = ("image", "img", "path", "file"), ("label", "class"), ("group",)
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _LOCAL = (
-    "or give a local form: a folder that datasets.save_to_disk wrote, FILE.parquet, or a folder "
-    "with a folder for each class"
+    "or, as there is no file or folder of this name here, give a local form: a folder that "
+    "datasets.save_to_disk wrote, FILE.parquet, or a folder with a folder for each class"
 )
 
 
