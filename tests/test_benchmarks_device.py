@@ -19,7 +19,9 @@ from experiments.jobs import settings
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-REQUIRED = chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values())
+# No development installation has what reads scans.
+EXTRAS = [names for extra, names in PROJECT["optional-dependencies"].items() if extra != "scans"]
+REQUIRED = chain(PROJECT["dependencies"], *EXTRAS)
 # filelock comes with torch.
 NEEDLESS = {re.match(r"[\w-]+", name)[0] for name in REQUIRED}
 NEEDLESS -= {"torch", "numpy", "scipy", "filelock"}
