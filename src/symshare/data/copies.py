@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
 from symshare.data.images import LabelledImages
+from symshare.data.pooling import few_cells, pooled
 
 NEAR = 0.05
 """Distance to a near copy, as a share of the median distance of two images of one class. Among
@@ -28,10 +27,6 @@ further ones at any distance."""
 LARGEST = 0.1
 """Share of all images from which a cluster of near copies is none: where images have few degrees
 of freedom, neighbours are near by themselves, and chains of them join what is independent."""
-
-_CELLS = {1: 64, 2: 8, 3: 4}
-"""Cells along each of so many axes that images are pooled to before neighbours are looked for:
-pooling brings images nearer, never apart, so that no near copy is missed."""
 
 _NEIGHBOURS = 5
 """Neighbours of each image that are compared at full size."""
@@ -108,8 +103,9 @@ def _near_copies(data: LabelledImages) -> Copies:
     if N < 2 or not scale > 0:
         return Copies(alone, 0.0, False)
     images = data.images.cpu().float()
-    cells = tuple(min(length, _CELLS[len(data.space)]) for length in data.space)
-    # Pooling divides a sum of squares by at most the size of the cells.
+    # Pooling brings images nearer, never apart, so that no near copy is missed: it divides a sum of
+    # squares by at most the size of the cells.
+    cells = few_cells(data.space)
     size = prod(data.space) / prod(cells)
     small = pooled(images, cells).flatten(1) * size**0.5
     small = small - small.mean(0)
@@ -129,19 +125,6 @@ def _near_copies(data: LabelledImages) -> Copies:
     open_ = torch.isin(cluster, cluster[further.unique()])
     cluster = torch.where(open_, N + alone, cluster).unique(return_inverse=True)[1]
     return Copies(cluster, 0.0, False)
-
-
-def pooled(
-    images: Float[Tensor, "N C *space"], cells: tuple[int, ...]
-) -> Float[Tensor, "N C *cells"]:
-    """The mean of images over cells, so many along each axis; these overlap where none divide it.
-
-    Example:
-        >>> pooled(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]), (2,))
-        tensor([[[2., 6.]]])
-    """
-    pool: Any = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[len(cells) - 1]
-    return pool(images, cells)
 
 
 def joined(first: Int[Tensor, " N"], second: Int[Tensor, " N"]) -> Int[Tensor, " N"]:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, overload
 
 import torch
@@ -157,6 +158,7 @@ def cube(reflections: bool = False) -> GroupAction:
     return _linear(matrices, list(matrices)[: 48 if reflections else 24])
 
 
+@cache
 def hyperoctahedral(dims: int) -> GroupAction:
     """All signed permutations of the axes: every linear map of a grid of so many to itself.
 

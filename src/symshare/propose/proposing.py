@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from symshare.data.copies import pooled
+from symshare.data.pooling import few_cells, pooled
 from symshare.groups import (
     CAP,
     GroupAction,
@@ -39,8 +39,6 @@ LEARNING = 100
 PRODUCTS = 1.25
 # More images than this add seconds and no insight.
 IMAGES = 10_000
-# Cells along each axis of the grid that images are pooled to where no factor divides them.
-CELLS = {1: 64, 2: 8, 3: 4}
 
 
 def propose(
@@ -134,7 +132,7 @@ class _Pool:
             if exact and not coarse and prod(grid) <= POSITIONS:
                 return cls(shape, grid)
         # No common divisor: overlapping windows, which mirror and transpose like the image.
-        return cls(shape, tuple(min(side, CELLS[len(shape)]) for side in shape))
+        return cls(shape, few_cells(shape))
 
     def __call__(self, images: Tensor) -> Float[np.ndarray, "N C P"]:
         return pooled(images.float(), self.grid).flatten(2).detach().cpu().numpy()
