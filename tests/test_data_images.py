@@ -96,7 +96,7 @@ LAYOUTS = [("NL", (20,), (1, 20)), ("NCL", (3, 20), (3, 20)), ("NLC", (20, 3), (
 @pytest.mark.parametrize(("layout", "shape", "expected"), LAYOUTS, ids=lambda one: str(one))
 def test_signals_and_volumes_name_their_axes(layout, shape, expected):
     values = numbered(shape)
-    if layout not in ("NCDHW",):
+    if layout != "NCDHW":
         with pytest.raises(ValueError, match=f"layout='{layout}'.*`layout` beside"):
             LabelledImages.from_arrays(values, [0, 1])
     images = LabelledImages.from_arrays(values, [0, 1], layout=layout).images
@@ -123,6 +123,12 @@ def test_square_images_with_channels_last_are_never_taken_in_silence(channels, s
 
 def test_one_channel_may_be_last():
     assert LabelledImages.from_arrays(np.zeros((2, 8, 9, 1)), [0, 1]).images.shape == (2, 1, 8, 9)
+
+
+@pytest.mark.parametrize("length", [1, 2, 4, 5, 300])
+def test_rows_of_numbers_are_never_taken_for_signals_in_silence(length):
+    with pytest.raises(ValueError, match="layout='NL'"):
+        LabelledImages.from_arrays(np.zeros((2, length)), [0, 1])
 
 
 @pytest.mark.parametrize("slices", [5, 16, 30])

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-LAYOUTS = {
+_LAYOUTS = {
     2: ("NL",),
     3: ("NHW", "NCL", "NLC"),
     4: ("NCHW", "NHWC", "NDHW"),
@@ -21,7 +21,7 @@ LAYOUTS = {
 """Orders of the axes that arrays of so many may have: samples N, channels C, and in space the steps
 L of a signal, height and width of an image, depth too of a volume."""
 
-COLOURS = (1, 2, 3, 4)
+_COLOURS = (1, 2, 3, 4)
 """Numbers of channels that tell a leading axis from one of space."""
 
 _LARGEST = 1e12
@@ -222,12 +222,12 @@ def _tensor(values: Any, what: str) -> Tensor:
 def _channels_first(pixels: Tensor, layout: str | None) -> Tensor:
     """The same as [N, C, *space]."""
     shape = list(pixels.shape)
-    if pixels.ndim not in LAYOUTS:
+    if pixels.ndim not in _LAYOUTS:
         raise ValueError(
             f"images: expected 2 to 5 axes, samples, channels and one to three of space, got "
             f"{pixels.ndim} axes {shape}; join or split some"
         )
-    allowed = LAYOUTS[pixels.ndim]
+    allowed = _LAYOUTS[pixels.ndim]
     if layout is None and (layout := _plain(shape)) is None:
         choices = " or ".join(f"layout={one!r}" for one in allowed)
         raise ValueError(
@@ -252,20 +252,22 @@ def _channels_first(pixels: Tensor, layout: str | None) -> Tensor:
 
 def _plain(shape: list[int]) -> str | None:
     """The layout that a shape tells by itself; None where it may be another."""
+    if len(shape) == 2:
+        return None  # rows of a table look the same
     # No axis of space has one position.
     possible = [
         layout
-        for layout in LAYOUTS[len(shape)]
+        for layout in _LAYOUTS[len(shape)]
         if all(n != 1 for letter, n in zip(layout, shape, strict=True) if letter not in "NC")
     ]
-    if len(possible) == 1 and len(shape) > 2:
+    if len(possible) == 1:
         return possible[0]
     first, last = shape[1], shape[-1]
     if len(shape) == 3:
         return "NHW" if first == last else None
     # Few channels before longer axes, unless as few at the end are as likely.
-    few = first in COLOURS and first < min(shape[2:]) and last not in COLOURS
-    return {4: "NCHW", 5: "NCDHW"}.get(len(shape)) if few else None
+    few = first in _COLOURS and first < min(shape[2:]) and last not in _COLOURS
+    return {4: "NCHW", 5: "NCDHW"}[len(shape)] if few else None
 
 
 def _numbered(groups: Any) -> Tensor:
