@@ -277,6 +277,14 @@ def test_a_head_moves_classes_as_the_group_does(classes):
         torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-4)
 
 
+def test_a_head_computes_with_the_map_that_it_loads():
+    first = GroupHead(3, torch.tensor([[0, 1, 2], [1, 0, 2]]))
+    second = GroupHead(3, torch.tensor([[0, 1, 2], [1, 2, 0]]))
+    first.load_state_dict(second.state_dict())
+    f = torch.randn(2, 3, 2)
+    torch.testing.assert_close(first(f), second(f))
+
+
 def test_a_head_of_fixed_classes_is_a_mean_and_a_linear_layer():
     head, f = GroupHead(3, torch.arange(4).expand(6, -1)), torch.randn(2, 3, 6)
     torch.testing.assert_close(head(f), head.linear(GroupPool()(f)))

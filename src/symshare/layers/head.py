@@ -36,7 +36,6 @@ class GroupHead(nn.Module):
     """
 
     label_map: Tensor
-    sources: Tensor
 
     def __init__(
         self,
@@ -56,8 +55,11 @@ class GroupHead(nn.Module):
             )
         self.linear = nn.Linear(in_channels, rows.shape[1], device=device, dtype=dtype)
         self.register_buffer("label_map", rows.to(device))
-        # Class k of element g comes from class pi_g^-1(k).
-        self.register_buffer("sources", rows.argsort(1).to(device), persistent=False)
+
+    @property
+    def sources(self) -> Int[Tensor, "G K"]:
+        """The class that element g makes class k of."""
+        return self.label_map.argsort(1)
 
     def forward(self, f: Float[Tensor, "B C G"]) -> Float[Tensor, "B K"]:
         C, G = self.linear.in_features, len(self.label_map)
