@@ -213,3 +213,26 @@ def test_refuses_other_specifications(spec, message):
     with pytest.raises(ValueError, match=message) as caught:
         transform(spec)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("spec", ["rotate:90", "scale:0.5-1", "quarter", "flips"])
+def test_signals_have_no_plane_to_be_moved_in(spec):
+    with pytest.raises(ValueError, match=f"transform '{spec}': expected at least 2 axes"):
+        transform(spec)(torch.zeros(2, 3, 20), torch.Generator())
+
+
+@pytest.mark.parametrize("spec", ["flip", "quarter", "rotate:360", "scale:0.5-1"])
+def test_slices_of_a_volume_are_moved_alike(spec):
+    slices = torch.rand(3, 2, 1, 6, 6).expand(-1, -1, 4, -1, -1)
+    moved = transform(spec)(slices, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(moved, moved[:, :, :1].expand_as(moved))
+    flat = transform(spec)(slices[:, :, 0], torch.Generator().manual_seed(0))
+    torch.testing.assert_close(moved[:, :, 0], flat)
+
+
+def test_a_signal_is_reversed():
+    signals = torch.rand(40, 2, 9)
+    moved = transform("flip")(signals, torch.Generator().manual_seed(0))
+    still = (moved == signals).flatten(1).all(1)
+    assert 0 < int(still.sum()) < 40
+    assert torch.equal(moved[~still], signals[~still].flip(-1))

@@ -76,7 +76,7 @@ def transform(spec: str) -> Transform:
     if name in _MOVES:
         return Transform(spec, True, partial(_move, moves=_MOVES[name], name=spec))
     act = {"rotate": rotate, "scale": scale}[name]
-    return Transform(spec, False, partial(_interpolate, act=act, numbers=numbers))
+    return Transform(spec, False, partial(_interpolate, act=act, numbers=numbers, name=spec))
 
 
 def freeze(data: LabelledImages, transform: Transform, seed: int) -> LabelledImages:
@@ -184,9 +184,10 @@ def _interpolate(
     generator: Generator,
     act: Callable[[Tensor, Tensor], Tensor],
     numbers: tuple[float, float],
+    name: str,
 ) -> Tensor:
     """Act on each image with a number drawn uniformly between two; on each slice of a volume."""
-    _check_axes(images, 2, "rotate or scale")
+    _check_axes(images, 2, name)
     low, high = numbers
     drawn = torch.rand(
         len(images), generator=generator, device=generator.device, dtype=torch.float32
