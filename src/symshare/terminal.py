@@ -97,7 +97,7 @@ class Narrator(Observer):
         )
 
     def judged(self, record: VerdictRecord) -> None:
-        power, things = record.power, THINGS[len(record.elements[0].shape)]
+        power, things = record.power, record.things
         state = "passed" if power.passed else "[yellow]failed[/]"
         self.console.print(
             f"power     {state}: accuracy {power.accuracy:.1%} (chance "

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from symshare.names import THINGS, Things
 from symshare.records.record import Record
 from symshare.settings import Kind
 
@@ -291,6 +292,11 @@ class VerdictRecord(Record):
     versions: dict[str, str]
     commands: tuple[str, ...]
     classes: tuple[str, ...]
+
+    @property
+    def things(self) -> Things:
+        """What the samples are called: signals, images or volumes."""
+        return THINGS[next((len(element.shape) for element in self.elements), 2)]
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def _render(folder: Folder) -> str:
 def _content(folder: Folder) -> dict[str, Any]:
     """Everything the template names."""
     verdict = folder.verdict
-    things = sentences.things(verdict)
+    things = verdict.things
     loss, change = _scales(verdict)
     cards = candidates.cards(folder, loss, change)
     power = verdict.power
@@ -115,7 +115,7 @@ def _scales(verdict: VerdictRecord) -> tuple[charts.Scale, charts.Scale]:
     return (
         charts.loss_scale(losses, verdict.delta, verdict.delta_approximate),
         charts.change_scale(
-            changes, verdict.change, verdict.change_approximate, sentences.things(verdict).many
+            changes, verdict.change, verdict.change_approximate, verdict.things.many
         ),
     )
 

@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Sequence
 
-from symshare.names import THINGS, Things
 from symshare.records import NetworkName, VerdictRecord
 
 NONE = "\N{EN DASH}"
@@ -27,11 +26,6 @@ SOURCES = {
     "user": "handed over by the user",
     "function": "a function, handed over by the user",
 }
-
-
-def things(verdict: VerdictRecord) -> Things:
-    """What the samples are called, by their number of axes."""
-    return THINGS[next((len(element.shape) for element in verdict.elements), 2)]
 
 
 def minus(text: str) -> str:
