@@ -12,7 +12,7 @@ start near uniform, and the task is trained from the first step.
 
 - `at once`: all layers ask from the start.
 - `in order`: a layer starts its moments and asks once all layers below have all their elements,
-  which are then held exact: layers above tell 0.99997 of the mass of a permutation from it.
+  which are then held at all but 1e-6 of their mass, as in the search before training.
 """
 
 import argparse
