@@ -19,17 +19,18 @@ import test_judge
 from symshare import groups
 from symshare.data import LabelledImages, split
 from symshare.discovery import config as budgets
-from symshare.discovery.config import Budget, DiscoveryConfig, Storage
+from symshare.discovery.config import Budget, DiscoveryConfig
+from symshare.discovery.handed import Handed
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.search import judge_pool
 from symshare.discovery.wording import caveats, sentence
 from symshare.judge import decide
 from symshare.moments import commutant
-from symshare.names import THINGS
+from symshare.names import THINGS, Storage
 from symshare.propose import propose
 from symshare.records import NETWORKS, Seeds, VerdictRecord
 from symshare.train.loop import Trained
-from symshare.train.settings import DataConfig, FitConfig
+from symshare.train.settings import DataConfig, FitConfig, Hardware
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -223,7 +224,9 @@ def test_partial_sets_become_networks_of_two_elements():
     [
         (DiscoveryConfig("digits", "quarter"), "symshare discover digits --transform quarter"),
         (
-            DiscoveryConfig("my data.npz", data=Storage("/tmp/x y", 10), periodic=("W",)),
+            DiscoveryConfig(
+                "my data.npz", data=Storage(root="/tmp/x y", limit=10), periodic=("W",)
+            ),
             "symshare discover 'my data.npz' --data.root '/tmp/x y' --data.limit 10 "
             "--periodic '[W]'",
         ),
@@ -407,18 +410,39 @@ def test_judges_functions_that_are_handed_over(turned, tmp_path):
         ({"nothing": lambda x: None}, "'nothing': expected images .* got None"),
         ({"in place": lambda x: x.mul_(2)}, "writes into the images that it is given"),
         ({"log": lambda x: (x - x).log()}, "expected finite images, got NaN or infinity"),
-        ({"rot90": lambda x: x.clone()}, "have the names rot90 already"),
+        ({"rot90": lambda x: x.clone()}, "'rot90': a move that is proposed has, or may have, this"),
+        ({"flipW_shift0_2": lambda x: x.clone()}, "has, or may have, this name; call the function"),
+        ({"perm12": lambda x: x.clone()}, "'perm12': a move that is proposed"),
         ({"three": 3}, "expected functions of a batch by name .* got 'three': 3"),
         ({1: lambda x: x}, "expected functions of a batch by name .* got 1"),
     ],
-    ids=["shape", "dtype", "nothing", "in place", "nan", "taken", "no function", "no name"],
+    ids=[
+        "shape",
+        "dtype",
+        "nothing",
+        "in place",
+        "nan",
+        "taken",
+        "a shift",
+        "a find",
+        "no function",
+        "no name",
+    ],
 )
 def test_functions_that_cannot_be_judged_are_refused(
     turned, tmp_path, unchecked, functions, message
 ):
     with pytest.raises(ValueError, match=message):
         symshare.discover(*turned, candidates=functions, out=tmp_path / "run")
-    assert not (tmp_path / "run/evidence.safetensors").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_functions_for_several_processes_have_to_be_importable(turned, tmp_path, unchecked):
+    options = {"hardware": Hardware(devices=2), "out": tmp_path / "run"}
+    with pytest.raises(ValueError, match="'louder': several processes cannot share it .* `def`"):
+        symshare.discover(*turned, candidates={"louder": lambda x: 2 * x}, **options)
+    assert Handed.of({"turn": torch.fliplr}, processes=2).functions == {"turn": torch.fliplr}
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("candidates", [["rot90"], "rot90", groups.dihedral])

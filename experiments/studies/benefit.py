@@ -55,7 +55,7 @@ def main(options: list[str] | None = None) -> None:
                 results = [
                     fit(
                         FitConfig(
-                            DataConfig(SOURCE, transform, arguments.root, limit),
+                            DataConfig(SOURCE, transform, root=arguments.root, limit=limit),
                             model,
                             OptimConfig(steps=arguments.steps, representation_lr=learning_rate),
                             seed,

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, NoReturn
 
-from symshare.discovery.config import BudgetName, DiscoveryConfig, Storage
-from symshare.names import check_source
+from symshare.discovery.config import BudgetName, DiscoveryConfig
+from symshare.names import Storage, check_source
 from symshare.settings import NetworkConfig
 from symshare.train.settings import (
     Accelerator,

@@ -1,11 +1,12 @@
-"""Sources and transformations by name, checked before anything heavy is imported."""
+"""What sources, transformations, axes and things are called, checked without heavy imports."""
 
 import difflib
 import re
 import zipfile
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 TRANSFORMS = {
     **{name: name for name in ("none", "flip", "flips", "half", "quarter", "d4")},
@@ -84,6 +85,49 @@ _MNIST = tuple(
 )
 _CIFAR10 = ("train.parquet", "test.parquet")
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """Where a source lies, how it is read, and how much of it is used.
+
+    Attributes:
+        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative path
+            starts from.
+        limit: most images for training and validation together.
+        layout: order of the axes of arrays, such as NCL for signals; by default their array
+            `layout`, or what the shape tells.
+        size: HEIGHTxWIDTH, such as 32x32, that pictures in files are resized to.
+        colour: what pictures in files are converted to, grey or rgb, and laid on black where they
+            are transparent.
+        image_column: column of a table that holds the images or their paths; by default image, img,
+            path or file.
+        label_column: column of a table that holds the labels; by default label or class.
+        skip_broken: leave out pictures that cannot be decoded, and count them.
+    """
+
+    root: str | None = None
+    limit: int | None = None
+    layout: str | None = None
+    size: str | None = None
+    colour: Literal["grey", "rgb"] | None = None
+    image_column: str | None = None
+    label_column: str | None = None
+    skip_broken: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a size that is none."""
+        if self.size is not None:
+            check_size(self.size)
+
+    def options(self) -> dict[str, Any]:
+        """All but the source and its transformation, as `symshare.data.load` takes them."""
+        return {option.name: getattr(self, option.name) for option in fields(Storage)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; folders of version 0.1 know none of those behind the limit."""
+        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
+        return {"root": self.root, "limit": self.limit} | values
 
 
 def exchange(label_map: Sequence[int], classes: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from symshare.names import check_size, check_transform
+from symshare.names import Storage, check_transform
 
 BudgetName = Literal["quick", "standard", "thorough"]
 
@@ -33,45 +33,6 @@ BUDGETS: dict[BudgetName, Budget] = {
     "standard": Budget(8_000, 1_000, 500, 3),
     "thorough": Budget(30_000, 2_000, 2_000, 5),
 }
-
-
-@dataclass(frozen=True)
-class Storage:
-    """Where a source lies, and how much of it is used.
-
-    Attributes:
-        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative path
-            starts from.
-        limit: most images for training and validation together.
-        layout: order of the axes of arrays, such as NCL for signals; by default their array
-            `layout`, or what the shape tells.
-        size: HEIGHTxWIDTH, such as 32x32, that pictures in files are resized to.
-        colour: what pictures in files are converted to, grey or rgb, and laid on black where they
-            are transparent.
-        image_column: column of a table that holds the images or their paths; by default image, img,
-            path or file.
-        label_column: column of a table that holds the labels; by default label or class.
-        skip_broken: leave out pictures that cannot be decoded, and count them.
-    """
-
-    root: str | None = None
-    limit: int | None = None
-    layout: str | None = None
-    size: str | None = None
-    colour: Literal["grey", "rgb"] | None = None
-    image_column: str | None = None
-    label_column: str | None = None
-    skip_broken: bool = False
-
-    def __post_init__(self) -> None:
-        """Refuse a size that is none."""
-        if self.size is not None:
-            check_size(self.size)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; folders of version 0.1 know the first two only."""
-        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
-        return {"root": self.root, "limit": self.limit} | values
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Candidates that the user hands over: elements that act on the grid, or functions by name."""
 
 import hashlib
+import pickle
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,11 +10,14 @@ import torch
 from torch import Tensor
 
 from symshare.data import Splits
-from symshare.groups import GroupAction
+from symshare.groups import GroupAction, hyperoctahedral
 from symshare.judge import Function
 
-PROBED = 8
+_PROBED = 8
 """Images that a function is tried on before anything is written."""
+
+_PROPOSED = re.compile(r"(\w+_)?shift\d+(_\d+)*|perm\d+")
+"""Names of candidates that are proposed, beside those of the moves of a kernel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,39 +32,70 @@ class Handed:
     action: GroupAction | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, candidates: object, processes: int = 1) -> "Handed":
+        """What was given to `symshare.discover` as candidates.
+
+        Args:
+            candidates: a `GroupAction`, functions by name, or None.
+            processes: that are to train together; they get the functions by pickle.
+
+        Raises:
+            ValueError: for anything else, a name that is no text, a value that cannot be called,
+                or a function that cannot be given to other processes.
+        """
+        if isinstance(candidates, GroupAction | None):
+            return cls(action=candidates)
+        if not isinstance(candidates, Mapping):
+            raise ValueError(
+                "discover: expected candidates as a GroupAction or as functions by name, got a "
+                f"{type(candidates).__name__}; use for example "
+                'symshare.groups.dihedral(4).subset(["rot90"]), or {"louder": lambda x: 1.2 * x}'
+            )
+        for name, function in candidates.items():
+            if not isinstance(name, str) or not name or not callable(function):
+                raise ValueError(
+                    f"discover: expected functions of a batch by name as candidates, got {name!r}: "
+                    f"{function!r}; hand over for example {{'louder': lambda x: 1.2 * x}}"
+                )
+            if processes > 1:
+                _check_pickled(name, function)
+        return cls(functions=dict(candidates))
+
     def fingerprint(self, splits: Splits) -> str:
         """Hash of the data and of what each candidate makes of some of them.
 
         Raises:
-            ValueError: where a function changes the shape or the type of images, makes what is not
-                finite of them, or writes into them.
+            ValueError: where a function has the name of a candidate that is proposed, changes the
+                shape or the type of images, makes what is not finite of them, or writes into them.
         """
         seen = splits.fingerprint
         if self.action is not None:
             moves = self.action.permutation(splits.train.space).tolist()
             seen += repr((self.action.names, moves))
+        known = hyperoctahedral(len(splits.train.space)).names
         for name, function in self.functions.items():
-            moved = _tried(name, function, splits.train.images[:PROBED])
+            if name in known or _PROPOSED.fullmatch(name):
+                raise ValueError(
+                    f"candidate {name!r}: a move that is proposed has, or may have, this name; "
+                    "call the function something else"
+                )
+            moved = _tried(name, function, splits.train.images[:_PROBED])
             seen += name + hashlib.sha256(moved.numpy().tobytes()).hexdigest()
         if seen == splits.fingerprint:
             return seen
         return hashlib.sha256(seen.encode()).hexdigest()[:16]
 
 
-def checked(functions: Mapping[str, Function]) -> dict[str, Function]:
-    """Functions by name, with a clear error for what is none.
-
-    Raises:
-        ValueError: for a name that is no text or stands for another candidate, or a value that
-            cannot be called.
-    """
-    for name, function in functions.items():
-        if not isinstance(name, str) or not name or not callable(function):
-            raise ValueError(
-                f"discover: expected functions of a batch by name as candidates, got {name!r}: "
-                f"{function!r}; hand over for example {{'louder': lambda x: 1.2 * x}}"
-            )
-    return dict(functions)
+def _check_pickled(name: str, function: Function) -> None:
+    """Refuse a function that other processes cannot be given."""
+    try:
+        pickle.dumps(function)
+    except Exception as error:  # pickle does not name what objects raise
+        raise ValueError(
+            f"candidate {name!r}: several processes cannot share it ({error}); define it by `def` "
+            "in a module, or use one process"
+        ) from error
 
 
 def _tried(name: str, function: Function, images: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import Tensor
 from symshare.data import LabelledImages, Splits, load, split
 from symshare.data import transform as named_transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
-from symshare.discovery.handed import Handed, checked
+from symshare.discovery.handed import Handed
 from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
@@ -107,21 +107,13 @@ def discover(
         ValueError: where the data cannot be used, or `out` holds another run.
         OSError: where `out` cannot be written.
     """
-    if not isinstance(candidates, GroupAction | Mapping | None):
-        raise ValueError(
-            "discover: expected candidates as a GroupAction or as functions by name, got a "
-            f"{type(candidates).__name__}; use for example "
-            'symshare.groups.dihedral(4).subset(["rot90"]), or {"louder": lambda x: 1.2 * x}'
-        )
-    functions = checked(candidates) if isinstance(candidates, Mapping) else {}
-    action = candidates if isinstance(candidates, GroupAction) else None
+    handed = Handed.of(candidates, hardware.processes)
     data = LabelledImages.from_arrays(images, labels, classes, layout, groups).to("cpu")
     config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
-    handed = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
-    command = config.command([name for name, value in handed.items() if value is not None])
+    options = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
+    command = config.command([name for name, value in options.items() if value is not None])
     parts = partial(split, data, name="arrays")
-    handed_over = Handed(action, functions)
-    work = partial(_discover, config, command, parts, handed_over, out, Observer(), hardware)
+    work = partial(_discover, config, command, parts, handed, out, Observer(), hardware)
     return together(hardware, work)
 
 
@@ -133,7 +125,7 @@ def discover_source(
 ) -> Discovery:
     """As :func:`discover`, for a source that :func:`symshare.data.load` knows."""
     reading = partial(observer.progress, "read")
-    options = {"groups": config.groups, "progress": reading, **asdict(config.data)}
+    options = {"groups": config.groups, "progress": reading, **config.data.options()}
     parts = partial(load, config.source, **options)
     work = partial(_discover, config, config.command(), parts, Handed(), out, observer, hardware)
     return together(hardware, work)
@@ -163,11 +155,6 @@ def _discover(
         candidates, propose_seconds = propose_candidates(
             folder, config, pool, transform, handed.action
         )
-        if taken := sorted(handed.functions.keys() & set(candidates.names)):
-            raise ValueError(
-                f"discover: candidates have the names {', '.join(taken)} already; call the "
-                "functions that you hand over something else"
-            )
         observer.proposed(Counter(candidate.source for candidate in candidates.elements[1:]))
         action = candidates.action()
         evidence, judge_seconds = gather_evidence(
@@ -249,7 +236,7 @@ def _fit_config(
     optim = OptimConfig(steps=steps)
     if model.kind == "gated":
         optim = replace(optim, representation_lr=GATE_LEARNING_RATE, measure=GATE_WEIGHT)
-    data = DataConfig(config.source, config.transform, **asdict(config.data))
+    data = DataConfig(config.source, config.transform, **config.data.options())
     return FitConfig(data, model, optim, seed)
 
 

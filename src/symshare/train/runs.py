@@ -3,10 +3,8 @@
 import json
 import math
 import time
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -59,9 +57,8 @@ def fit(
     law = transform(config.data.transform)  # a wrong name should not wait for the data
 
     def run() -> ResultRecord:
-        options: dict[str, Any] = asdict(config.data)
-        del options["transform"]
-        splits = load(**options, seed=config.seed, progress=reading)
+        data = config.data
+        splits = load(data.source, **data.options(), seed=config.seed, progress=reading)
         return fit_splits(config, splits, law, out, progress=progress, hardware=hardware)
 
     return together(hardware, run)

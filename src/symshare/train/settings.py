@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from symshare.names import check_size, check_transform
+from symshare.names import Storage, check_transform
 from symshare.settings import NetworkConfig
 
 __all__ = [
@@ -24,7 +24,7 @@ Precision = Literal["32-true", "bf16-mixed", "64-true"]
 
 
 @dataclass(frozen=True)
-class DataConfig:
+class DataConfig(Storage):
     """Where labelled images come from.
 
     Attributes:
@@ -33,41 +33,15 @@ class DataConfig:
             .npz file with `images` and `labels`, or images.npy beside labels.npy.
         transform: random transformation put on every image: none, flip, flips, half, quarter,
             d4, rotate:A, scale:a-b.
-        root: folder of the MNIST idx files or of CIFAR-10's parquet files, or that a relative path
-            starts from.
-        limit: most images for training and validation together.
-        layout: order of the axes of arrays, such as NCL for signals; by default their array
-            `layout`, or what the shape tells.
-        size: HEIGHTxWIDTH, such as 32x32, that pictures in files are resized to.
-        colour: what pictures in files are converted to, grey or rgb, and laid on black where they
-            are transparent.
-        image_column: column of a table that holds the images or their paths; by default image, img,
-            path or file.
-        label_column: column of a table that holds the labels; by default label or class.
-        skip_broken: leave out pictures that cannot be decoded, and count them.
     """
 
     source: str = "digits"
     transform: str = "none"
-    root: str | None = None
-    limit: int | None = None
-    layout: str | None = None
-    size: str | None = None
-    colour: Literal["grey", "rgb"] | None = None
-    image_column: str | None = None
-    label_column: str | None = None
-    skip_broken: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a transformation that does not exist, and a size that is none."""
+        """Refuse a transformation that does not exist as well."""
+        super().__post_init__()
         check_transform(self.transform)
-        if self.size is not None:
-            check_size(self.size)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; folders of version 0.1 know the first four only."""
-        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
-        return {"root": self.root, "limit": self.limit} | values
 
 
 @dataclass(frozen=True)
