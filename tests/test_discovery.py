@@ -183,6 +183,18 @@ def test_a_mirror_that_exchanges_left_and_right(tmp_path):
     assert "flipW" not in (found.out / "runs/gated-seed0/config.yaml").read_text()
 
 
+def test_a_ring_that_wraps_around_has_all_its_shifts_and_reversals(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(1200) % 2
+    signals = torch.zeros(1200, 12)
+    for i, label in enumerate(labels.tolist()):
+        start = int(torch.randint(12, (1,), generator=generator))
+        signals[i, (torch.tensor([0, 1 + 3 * label]) + start) % 12] = 1.0
+    signals += 0.1 * torch.rand(signals.shape, generator=generator)
+    record = verdict_alone(signals, labels, layout="NL", periodic=("L",), out=tmp_path / "run")
+    assert (record.verdict, record.group, len(record.found)) == ("group", "D12", 23)
+
+
 def test_signals_that_may_be_reversed(tmp_path):
     signals, labels = noisy((2, 12), 600, 0)
     signals[::2] = signals[::2].flip(-1)

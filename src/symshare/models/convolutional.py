@@ -90,11 +90,6 @@ SMALL = Architecture(blocks=3, kernel_size=3)
 """For images of 7 to 20 pixels a side."""
 
 
-_PROBED = {1: 16, 2: 4, 3: 4}
-"""Positions along each of so many axes that the head of a probe sees at most: as many in all for
-signals as for images, whose convolutions look as far in each direction."""
-
-
 class GroupCNN(GroupNetwork):
     """Blocks of (group) convolution, norm and ReLU; mean over space and group; a linear head.
 
@@ -169,9 +164,8 @@ class GroupCNN(GroupNetwork):
 def probe(in_channels: int, classes: int, image_size: tuple[int, ...]) -> nn.Sequential:
     """A small plain CNN without any symmetry of its own: the witness of a held-out test.
 
-    Kernels of 3 positions along each axis halve the longest one to at most 4 positions, of signals
-    to 16; the head sees positions, since a network that averages over space could not notice a
-    shift.
+    Kernels of 3 positions along each axis halve the longest one to at most 4 positions; the head
+    sees positions, since a network that averages over space could not notice a shift.
 
     >>> probe(1, 10, (8, 8))[-1]
     Linear(in_features=512, out_features=10, bias=True)
@@ -179,7 +173,7 @@ def probe(in_channels: int, classes: int, image_size: tuple[int, ...]) -> nn.Seq
     layers: list[nn.Module] = []
     channels, width, size, stride = in_channels, 16, image_size, 1
     dims = len(image_size)
-    while stride == 1 or max(size) > _PROBED[dims]:
+    while stride == 1 or max(size) > 4:
         layers += _probe_block(channels, width, stride, dims)
         size = tuple(-(-side // stride) for side in size)
         channels, width, stride = width, 32, 2
