@@ -232,8 +232,8 @@ def _channels_first(pixels: Tensor, layout: str | None) -> Tensor:
         choices = " or ".join(f"layout={one!r}" for one in allowed)
         raise ValueError(
             f"images: the axes of {shape} may be several things; say which by {choices} (in the "
-            "terminal --data.layout, in an .npz file an array `layout` beside the images). N: "
-            "samples, C: channels, L: steps of a signal, H and W: height and width, D: depth"
+            "terminal by --data.layout, in an .npz file by an array `layout` beside the images). "
+            "N: samples, C: channels, L: steps of a signal, H and W: height and width, D: depth"
         )
     if layout not in allowed:
         raise ValueError(
