@@ -39,6 +39,11 @@ def fixed(moves, classes):
     return torch.arange(classes).repeat(moves, 1)
 
 
+def unsigned(sources, classes):
+    """Moves of an image that keep all signs and labels."""
+    return Moves(sources, torch.ones(sources.shape), fixed(len(sources), classes))
+
+
 def evidence(
     excess,
     *,
@@ -715,14 +720,17 @@ def test_functions_are_judged_beside_permutations(bars):
 
 
 def test_each_image_is_moved_by_its_own_move_or_function():
-    moves = Moves(torch.stack([torch.arange(4), torch.arange(4).roll(1), torch.arange(4)]),
-                  fixed(3, 2), {2: lambda x: -x})  # fmt: skip
-    images = torch.rand(6, 1, 2, 2)
-    which = torch.tensor([0, 1, 2, 2, 1, 0])
+    still = torch.arange(4)
+    sources, signs = torch.stack([still, still.roll(1), still, still.flip(0)]), torch.ones(4, 4)
+    signs[3, 1] = -1
+    moves = Moves(sources, signs, fixed(4, 2), {2: lambda x: -x})
+    images = torch.rand(7, 1, 2, 2)
+    which = torch.tensor([0, 1, 2, 2, 1, 0, 3])
     moved = moves(images, which)
     assert torch.equal(moved[[0, 5]], images[[0, 5]])
     assert torch.equal(moved[[1, 4]], images[[1, 4]].flatten(2).roll(1, -1).view(2, 1, 2, 2))
     assert torch.equal(moved[[2, 3]], -images[[2, 3]])
+    assert torch.equal(moved[6].flatten(), images[6].flatten().flip(0) * signs[3])
 
 
 def test_labels_without_meaning_give_no_verdict(bars):
@@ -767,8 +775,8 @@ def test_the_witness_learns_moves_by_class_and_without_a_prior():
 
 
 def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
-    permutations = torch.stack([torch.randperm(9) for _ in range(4)])
-    permutations[0] = torch.arange(9)
+    permutations = torch.stack([torch.randperm(18) for _ in range(4)])
+    permutations[0] = torch.arange(18)
     images, seen = torch.rand(50, 2, 3, 3), []
 
     class Network(torch.nn.Module):
@@ -776,14 +784,14 @@ def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
             seen.append(x)
             return torch.zeros(len(x), 3), torch.zeros(len(x), 4, 3)
 
-    task = GuessBoth(Moves(permutations, fixed(4, 3)))
+    task = GuessBoth(unsigned(permutations, 3))
     prepared = task.prepare(images, torch.arange(50) % 3, torch.Generator().manual_seed(0))
     loss, logits = task.loss(Network().eval(), *prepared)
     as_they_are, moved = seen[0].split(50)
     assert torch.equal(as_they_are, images)
     assert prepared[3].min() == 1
     for image, move, result in zip(images, prepared[3], moved, strict=True):
-        assert torch.equal(result.flatten(1), image.flatten(1)[:, permutations[move]])
+        assert torch.equal(result.flatten(), image.flatten()[permutations[move]])
     # A network that knows nothing guesses by the prior: ln 3 for the label, and half of the rows
     # unmoved, the others one of three.
     assert loss.item() == pytest.approx(math.log(3) + (math.log(2) + math.log(6)) / 2)
@@ -799,7 +807,7 @@ def test_noise_is_read_in_training_only_and_in_units_of_each_image():
             return torch.zeros(len(x), 2), torch.zeros(len(x), 2, 2)
 
     flip = torch.stack([torch.arange(400), torch.arange(400).flip(0)])
-    task = GuessBoth(Moves(flip, fixed(2, 2)))
+    task = GuessBoth(unsigned(flip, 2))
     images = torch.randn(6, 1, 20, 20, generator=torch.Generator().manual_seed(1))
     images *= torch.tensor([0.0, 1.0, 1.0, 10.0, 10.0, 1e-3])[:, None, None, None]
     prepared = task.prepare(images, torch.arange(6) % 2, torch.Generator().manual_seed(0))
@@ -815,7 +823,7 @@ def test_noise_is_read_in_training_only_and_in_units_of_each_image():
 
 def test_permute_moves_as_the_action_does():
     images = torch.rand(8, 3, 5, 5)
-    moved = permute(images, D4.permutation((5, 5)))
+    moved = permute(images, D4.entries(3, (5, 5))[0])
     for g in range(8):
         torch.testing.assert_close(moved[g], D4.apply(images[g], g))
 
@@ -923,11 +931,21 @@ def test_a_random_move_of_as_few_pixels_is_asked_beside_each_number():
     swap = [1, 0, *range(2, 16)]
     two = [1, 0, 3, 2, *range(4, 16)]
     moves = torch.tensor([swap, list(range(15, -1, -1)), two, swap])
-    sizes, few = judge_evidence._few_pixels(moves != torch.arange(16))
-    assert (sizes, few.tolist()) == ([2, 4], [0, -1, 1, 0])
+    sizes, few = judge_evidence._few_numbers(moves != torch.arange(16), 16)
+    assert (sizes, few.tolist()) == ([(2, 16), (4, 16)], [0, -1, 1, 0])
     for count in (2, 5):
         moved = judge_evidence._scramble(count, 16) != torch.arange(16)
         assert int(moved.sum()) == count
+
+
+def test_a_move_of_few_channels_is_compared_with_moves_of_as_many_numbers():
+    in_space, in_one_channel = torch.zeros(2, 3, 8, dtype=torch.bool)
+    in_space[:, :2], in_one_channel[1] = True, True
+    touched = torch.stack([in_space, in_one_channel]).flatten(1)
+    sizes, few = judge_evidence._few_numbers(touched, 8)
+    assert (sizes, few.tolist()) == ([(2, 8), (8, 24)], [0, 1])
+    rows = [judge_evidence._in_entries(judge_evidence._scramble(n, of), 3, 8) for n, of in sizes]
+    assert [int((row != torch.arange(24)).sum()) for row in rows] == [6, 8]
 
 
 def test_one_large_cluster_counts_as_few():
@@ -972,7 +990,8 @@ def test_normal_laws_see_what_moves_a_mean_a_covariance_or_a_shape(name):
     data = LabelledImages(x[:1000], labels[:1000], ("a", "b", "c"))
     laws = NormalLaws.fit(data)
     flips = torch.stack([groups.flips(axis).permutation((8, 8))[1] for axis in "WH"])
-    before, after = laws.margins(x[1000:], labels[1000:], flips, fixed(2, 3))
+    signs = torch.ones(flips.shape)
+    before, after = laws.margins(x[1000:], labels[1000:], flips, signs, fixed(2, 3))
     change = (after.sigmoid() - before.sigmoid()).mean(1)
     assert change[0] > 0.5
     assert abs(change[1]) < 0.1
@@ -984,8 +1003,8 @@ def test_normal_laws_have_a_say_only_where_they_help(bars, monkeypatch):
     turns = groups.rotations(4).permutation((6, 6))[1:]
 
     def changes(margins):
-        def of_moves(laws, images, labels, moves, label_maps):
-            return margins(len(moves), len(images))
+        def of_moves(laws, images, labels, sources, signs, label_maps):
+            return margins(len(sources), len(images))
 
         monkeypatch.setattr(NormalLaws, "margins", of_moves)
         law = transform("quarter")
@@ -1007,16 +1026,16 @@ def test_normal_laws_are_densities_after_a_move(label_map):
     labels, maps = torch.arange(300) % 3, torch.tensor([label_map] * 3)
     x[:, 0, 0, 0] += labels
     laws = NormalLaws.fit(LabelledImages(x, labels, ("a", "b", "c")))
-    moves = torch.stack([torch.randperm(12, generator=generator) for _ in range(3)])
-    before, after = laws.margins(x, labels, moves, maps)
-    for g, one, other in zip(moves, before, after, strict=True):
-        moved = permute(x, g[None].expand(300, -1))
-        again, _ = laws.margins(moved, maps[0][labels], g[None], maps[:1])
+    moves = torch.stack([torch.randperm(24, generator=generator) for _ in range(3)])
+    signs = torch.randint(2, (3, 24), generator=generator) * 2.0 - 1
+    before, after = laws.margins(x, labels, moves, signs, maps)
+    for g, sign, one, other in zip(moves, signs, before, after, strict=True):
+        moved = (x.flatten(1)[:, g] * sign).view_as(x)
+        again, _ = laws.margins(moved, maps[0][labels], g[None], sign[None], maps[:1])
         torch.testing.assert_close(again[0], other, rtol=1e-4, atol=1e-4)
-        back = laws.distance(
-            permute(x, g.argsort()[None].expand(300, -1)), maps[0].argsort()[labels]
-        )
-        torch.testing.assert_close(one, laws.distance(x, labels) - back)
+        back = (x.flatten(1) * sign)[:, g.argsort()].view_as(x)
+        from_back = laws.distance(back, maps[0].argsort()[labels])
+        torch.testing.assert_close(one, laws.distance(x, labels) - from_back)
 
 
 def test_large_images_and_classes_that_do_not_vary_have_no_normal_laws():
@@ -1032,12 +1051,12 @@ def test_normal_laws_do_not_depend_on_the_unit_of_a_channel(channel, unit):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(200, 2, 3, 3, generator=generator)
     x[:, 1, 0] += 0.9 * x[:, 1, 2]
-    labels, moves = torch.arange(200) % 2, torch.arange(9).roll(1)[None]
+    labels, moves = torch.arange(200) % 2, torch.arange(18).view(2, 9).roll(1, 1).view(1, 18)
     scaled = x.clone()
     scaled[:, channel] *= unit
     one, other = (
         NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))).margins(
-            images, labels, moves, fixed(1, 2)
+            images, labels, moves, torch.ones(1, 18), fixed(1, 2)
         )
         for images in (x, scaled)
     )

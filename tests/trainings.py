@@ -62,16 +62,16 @@ def trainings(hardware):
 def witness(splits, law, hardware):
     """The network of the held-out tests, which guesses moves as well and stops by itself."""
     torch.manual_seed(0)
-    square = groups.dihedral(4).permutation((8, 8))
+    sources, signs = groups.dihedral(4).entries(1, (8, 8))
     optim = OptimConfig(steps=12, evaluations=4, batch_size=15, lr=5e-3, schedule="constant")
     trained = train(
-        Witness(1, 10, len(square), (8, 8)),
+        Witness(1, 10, len(sources), (8, 8)),
         splits.train,
         law,
         optim,
         1,
         validation=splits.validation,
-        task=GuessBoth(Moves(square, torch.arange(10).repeat(len(square), 1))),
+        task=GuessBoth(Moves(sources, signs, torch.arange(10).repeat(len(sources), 1))),
         early=Early(patience=1),
         hardware=hardware,
     )

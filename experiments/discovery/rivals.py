@@ -99,7 +99,9 @@ def ask_augmentation(question: Question) -> Answer:
         classes, (_, channels, height, width) = len(data.classes), data.images.shape
         torch.manual_seed(question.seed)
         network = probe(channels, classes, (height, width))
-        task = _Augmented(torch.tensor(powers))
+        sources = torch.tensor(powers)
+        of_channels = torch.arange(channels)[:, None] * sources.shape[1]
+        task = _Augmented((sources[:, None] + of_channels).flatten(1))
         trained = train(network, known, transform("none"), OPTIM, question.seed, task=task)
         return cross_entropy(trained.logits(held_out.images), held_out.labels, reduction="none")
 
@@ -111,14 +113,17 @@ def ask_augmentation(question: Question) -> Answer:
 
 
 class _Augmented(Classify):
-    """Labels of images that were moved by random members of a list of permutations."""
+    """Labels of images that were moved by random members of a list of permutations.
 
-    def __init__(self, permutations: Tensor):
-        self.permutations = permutations
+    These are given as sources [n, E] of all numbers of an image.
+    """
+
+    def __init__(self, sources: Tensor):
+        self.sources = sources
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
-        drawn = torch.randint(len(self.permutations), (len(images),), generator=generator)
-        return permute(images, self.permutations[drawn].to(images.device)), labels
+        drawn = torch.randint(len(self.sources), (len(images),), generator=generator)
+        return permute(images, self.sources[drawn].to(images.device)), labels
 
 
 def ask_gates(question: Question) -> Answer:

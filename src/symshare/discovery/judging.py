@@ -33,7 +33,7 @@ def evidence_on(
 
     Rows of functions, which are no elements, come behind theirs.
     """
-    permutations = action.permutation(pool.space)[1:]
+    sources, signs = action.entries(pool.images.shape[1], pool.space)
     evaluations = max(steps // CHECK, 1)
     optim = OptimConfig(
         steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
@@ -41,9 +41,10 @@ def evidence_on(
     return gather(
         pool,
         transform,
-        permutations,
+        sources[1:],
         optim,
         seed,
+        signs=signs[1:],
         functions=list(functions.values()),
         decided=partial(is_settled, action=action, functions=tuple(functions)),
         out=out,

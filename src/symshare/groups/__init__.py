@@ -6,6 +6,7 @@ that is `(g f)[p] = f[perm[p]]`, where `perm[p]` is the *source* index of positi
 
 from symshare.groups.abstract import CAP, compose, generated
 from symshare.groups.action import Action
+from symshare.groups.channels import ChannelAction, ChannelMap
 from symshare.groups.exact import GroupAction
 from symshare.groups.explicit import closure, from_permutations
 from symshare.groups.families import (
@@ -27,6 +28,8 @@ from symshare.groups.shape import Shape
 __all__ = [
     "CAP",
     "Action",
+    "ChannelAction",
+    "ChannelMap",
     "GroupAction",
     "InterpolatedAction",
     "LatticeMap",

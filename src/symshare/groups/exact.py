@@ -118,6 +118,23 @@ class GroupAction(Action):
         grid = self._grid(shape)
         return torch.stack([self._permutation(g, grid) for g in range(len(self))])
 
+    def entries(
+        self, channels: int, shape: Shape
+    ) -> tuple[Int[Tensor, "G E"], Float[Tensor, "G E"]]:
+        """What each element does to all E = C * P numbers of a signal, as sources and signs.
+
+        Every channel is moved alike, and no sign changes.
+
+        Example:
+            >>> from symshare import groups
+            >>> groups.reversal().entries(2, 3)[0][1].tolist()
+            [2, 1, 0, 5, 4, 3]
+        """
+        space = self.permutation(shape)
+        start = torch.arange(channels)[None, :, None] * space.shape[1]
+        flat = (start + space[:, None]).flatten(1)
+        return flat, torch.ones(flat.shape)
+
     def apply(self, x: Tensor, g: int) -> Tensor:
         """`g x` over the last `dims` axes of x; exact, and any axes may lead.
 

@@ -155,10 +155,11 @@ class Evidence:
 def gather(
     data: LabelledImages,
     transform: Transform,
-    permutations: Int[Tensor, "M P"],
+    sources: Int[Tensor, "M E"],
     optim: OptimConfig,
     seed: int,
     *,
+    signs: Float[Tensor, "M E"] | None = None,
     functions: Sequence[Function] = (),
     decided: Callable[[Evidence], bool] = lambda evidence: False,
     out: Path | None = None,
@@ -183,9 +184,10 @@ def gather(
     Args:
         data: different images, none of the test part.
         transform: what makes the data what they are; held-out images are transformed once.
-        permutations: candidates, as source indices over the pixels of an image.
+        sources: candidates, as source indices over all numbers of an image, channels slow.
         optim: how to train a witness, at most.
         seed: of the halves, the networks, the transformations and the random permutations.
+        signs: -1 where a candidate changes the sign of a number, else 1; None where none does.
         functions: further candidates, behind the others, that are no permutations.
         decided: whether this evidence is enough; asked after every look but the last.
         out: folder for what was said, `answers0.safetensors` and so on, from which an interrupted
@@ -198,22 +200,33 @@ def gather(
     """
     copies = near_copies(data)
     data = replace(data, groups=_joined(data, copies.cluster))
-    P = permutations.shape[1]
+    C, E = data.images.shape[1], sources.shape[1]
+    P = E // C
+    signs = torch.ones(sources.shape) if signs is None else signs
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        scrambles = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
-        halves = torch.stack([_scramble(-(-P // 2), P) for _ in range(RANDOM_PERMUTATIONS)])
-        unmoved, shown = torch.arange(P)[None], freeze(data, transform, 0).images
+        # Pixels keep their channels; the numbers of a vector, which has one position, do not.
+        one_by_one = P if P > 1 else E
+        scrambles = torch.stack([torch.randperm(one_by_one) for _ in range(RANDOM_PERMUTATIONS)])
+        halves = [_scramble(-(-one_by_one // 2), one_by_one) for _ in range(RANDOM_PERMUTATIONS)]
+        unmoved, shown = torch.arange(E)[None], freeze(data, transform, 0).images
         touched = torch.cat(
-            [permutations != unmoved, *(_touched(function, shown) for function in functions)]
+            [
+                (sources != unmoved) | (signs < 0),
+                *(_touched(function, shown) for function in functions),
+            ]
         )
-        sizes, few = _few_pixels(touched)
-        some = [_scramble(size, P)[None] for size in sizes]
-        rows = [unmoved, permutations, unmoved.repeat(len(functions), 1), *some, scrambles, halves]
-        fixed = torch.arange(len(data.classes)).repeat(sum(map(len, rows)), 1)
-        numbered = dict(enumerate(functions, 1 + len(permutations)))
-        moves = Moves(torch.cat(rows), fixed, numbered)
-        count = len(permutations) + len(functions)
+        sizes, few = _few_numbers(touched, P)
+        some = [_in_entries(_scramble(size, of), C, P) for size, of in sizes]
+        blank = unmoved.repeat(len(functions), 1)
+        scrambled = [_in_entries(one, C, P) for one in (*scrambles, *halves)]
+        rows = torch.cat([unmoved, sources, blank, *some, *scrambled])
+        fixed = torch.arange(len(data.classes)).repeat(len(rows), 1)
+        numbered = dict(enumerate(functions, 1 + len(sources)))
+        changed = torch.ones(rows.shape)
+        changed[1 : 1 + len(sources)] = signs
+        moves = Moves(rows, changed, fixed, numbered)
+        count = len(sources) + len(functions)
         questions = _Questions(data, transform, moves, count, optim, seed, out, progress, hardware)
         share = _moved_share(shown, touched)
         for parts in questions.looks():
@@ -417,24 +430,42 @@ def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
     return permutation
 
 
-def _few_pixels(touched: Bool[Tensor, "M P"]) -> tuple[list[int], Int[Tensor, " M"]]:
-    """The numbers of pixels below half that candidates touch, and which is that of each."""
-    P, counts = touched.shape[1], touched.sum(1).tolist()
-    sizes = sorted({count for count in counts if 2 * count < P})
+def _in_entries(source: Int[Tensor, " n"], channels: int, positions: int) -> Int[Tensor, "1 E"]:
+    """Sources of all numbers, from those of positions, whatever the channel, or of all numbers."""
+    if len(source) == channels * positions:
+        return source[None]
+    return (torch.arange(channels)[:, None] * positions + source).flatten()[None]
+
+
+def _few_numbers(
+    touched: Bool[Tensor, "M E"], positions: int
+) -> tuple[list[tuple[int, int]], Int[Tensor, " M"]]:
+    """How many candidates touch, of how many, where that is below half, and which each does.
+
+    What touches all channels alike is compared with random moves of as many of the positions,
+    anything else with moves of as many of all numbers.
+    """
+    E = touched.shape[1]
+    by_channel = touched.unflatten(1, (-1, positions))
+    alike = (by_channel == by_channel[:, :1]).all(1).all(1)
+    counts = [
+        (int(row[:positions].sum()), positions) if same and positions > 1 else (int(row.sum()), E)
+        for row, same in zip(touched, alike.tolist(), strict=True)
+    ]
+    sizes = sorted({(count, of) for count, of in counts if 2 * count < of})
     return sizes, torch.tensor([sizes.index(n) if n in sizes else -1 for n in counts])
 
 
-def _touched(function: Function, images: Float[Tensor, "N C *space"]) -> Bool[Tensor, "1 P"]:
-    """The pixels that a function changes in some image."""
-    changed = function(images.clone()) != images
-    return changed.flatten(2).any(1).any(0)[None]
+def _touched(function: Function, images: Float[Tensor, "N C *space"]) -> Bool[Tensor, "1 E"]:
+    """The numbers that a function changes in some image."""
+    return (function(images.clone()) != images).flatten(1).any(0)[None]
 
 
 def _moved_share(
-    images: Float[Tensor, "N C *space"], touched: Bool[Tensor, "M P"]
+    images: Float[Tensor, "N C *space"], touched: Bool[Tensor, "M E"]
 ) -> Float[Tensor, " M"]:
-    """Share of the variance of the pixels that each candidate touches."""
-    variance = images.flatten(2).double().var(0).sum(0)
+    """Share of the variance of all numbers that each candidate touches."""
+    variance = images.flatten(1).double().var(0)
     return ((touched * variance).sum(1) / variance.sum().clamp_min(1e-300)).float()
 
 
@@ -469,8 +500,8 @@ class _Oracle:
         by_law = torch.zeros(2, L, len(data))
         if self.laws is not None:
             images, labels = data.images.cpu(), data.labels.cpu()
-            asked = moves.permutations[self.asked]
-            found = self.laws.margins(images, labels, asked, maps[self.asked])
+            asked, signs = moves.sources[self.asked], moves.signs[self.asked]
+            found = self.laws.margins(images, labels, asked, signs, maps[self.asked])
             by_law[:, self.asked] = torch.stack(found)
         for images, labels, laws in zip(
             data.images.split(size), data.labels.split(size), by_law.split(size, 2), strict=True

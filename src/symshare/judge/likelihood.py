@@ -74,21 +74,28 @@ class NormalLaws:
         self,
         images: Float[Tensor, "B C *space"],
         labels: Int[Tensor, " B"],
-        moves: Int[Tensor, "L P"],
+        sources: Int[Tensor, "L E"],
+        signs: Float[Tensor, "L E"],
         label_maps: Int[Tensor, "L K"],
     ) -> tuple[Float[Tensor, "L B"], Float[Tensor, "L B"]]:
         """Logarithms of the likelihood of "moved by g" over that of "not moved".
 
+        Moves are sources and signs of all numbers of an image, and maps of the classes.
+
         Returns:
             Those of images as they are, and those of images after g, with the class that g makes.
         """
-        both = torch.cat([moves, label_maps], 1)
-        back_again = torch.cat([moves.argsort(1), label_maps.argsort(1)], 1)
+        inverse, E = sources.argsort(1), sources.shape[1]
+        forward = torch.cat([sources, signs.long(), label_maps], 1)
+        back_again = torch.cat([inverse, signs.gather(1, inverse).long(), label_maps.argsort(1)], 1)
         # Many moves are the inverse of themselves or of another.
-        every, place = torch.cat([both, back_again]).unique(dim=0, return_inverse=True)
-        flat, P = images.flatten(2), moves.shape[1]
+        every, place = torch.cat([forward, back_again]).unique(dim=0, return_inverse=True)
+        flat = images.flatten(1)
         moved = torch.stack(
-            [self.distance(flat[..., g[:P]].view_as(images), g[P:][labels]) for g in every]
+            [
+                self.distance((flat[:, g[:E]] * g[E : 2 * E]).view_as(images), g[2 * E :][labels])
+                for g in every
+            ]
         )
         forth, back = moved[place].chunk(2)
         still = self.distance(images, labels)

@@ -12,9 +12,8 @@ from torch.nn.functional import cross_entropy
 from symshare.models import probe
 
 NOISE = 0.5
-"""Noise in training, in units of the spread of each channel of each image: a witness that leans on
-single pixels scatters in its answers where images are few."""
-
+"""Noise in training, in units of the spread of each channel of each image, of vectors of each
+number over a batch: a witness that leans on single pixels scatters where images are few."""
 
 CONTRAST = 1e-3
 """Least spread that an image is divided by, in units of the spread of all images."""
@@ -80,23 +79,28 @@ class Moves:
     """What images are moved by, the identity first.
 
     Attributes:
-        permutations: source indices over the pixels of each of L moves.
+        sources: where each of L moves takes each of the E numbers of an image from, channels slow.
+        signs: 1, or -1 where a number changes its sign on the way.
         label_maps: the class that each makes of each of K classes.
         functions: by their numbers, moves that are no permutations, whose rows are the identity.
     """
 
-    permutations: Int[Tensor, "L P"]
+    sources: Int[Tensor, "L E"]
+    signs: Float[Tensor, "L E"]
     label_maps: Int[Tensor, "L K"]
     functions: Mapping[int, Function] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.permutations)
+        return len(self.sources)
 
     def __call__(
         self, images: Float[Tensor, "B C *space"], which: Int[Tensor, " B"]
     ) -> Float[Tensor, "B C *space"]:
         """Each image after a move of its own."""
-        moved = permute(images, self.permutations[which.cpu()].to(images.device))
+        which = which.cpu()
+        moved = permute(images, self.sources[which].to(images.device))
+        if (self.signs[which] < 0).any():
+            moved = moved * self.signs[which].to(images).view_as(images)
         for number, function in self.functions.items():
             chosen = (which == number).nonzero().flatten().to(images.device)
             if len(chosen):
@@ -128,7 +132,8 @@ class GuessBoth:
         images, labels, becomes, moves, noise = prepared
         both = torch.cat([images, self.moves(images, moves)])
         if model.training:
-            spread = both.std(tuple(range(2, both.ndim)), keepdim=True, correction=0)
+            varying = tuple(range(2, both.ndim)) if both[0, 0].numel() > 1 else 0
+            spread = both.std(varying, keepdim=True, correction=0)
             both = both + NOISE * spread * torch.cat([noise[:, 0], noise[:, 1]])
         logits, guesses = model(both)
         others = len(self.moves) - 1
@@ -147,13 +152,12 @@ def of_class(guesses: Float[Tensor, "B L K"], labels: Int[Tensor, " B"]) -> Floa
 
 
 def permute(
-    images: Float[Tensor, "B C *space"], permutations: Int[Tensor, "B P"]
+    images: Float[Tensor, "B C *space"], sources: Int[Tensor, "B E"]
 ) -> Float[Tensor, "B C *space"]:
-    """Move each image by its own permutation of pixels: `new[p] = old[permutation[p]]`.
+    """Permute the E numbers of each image in its own way: `new[e] = old[sources[e]]`.
 
     >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
     >>> permute(image, torch.tensor([[1, 0, 3, 2]])).flatten().tolist()
     [1.0, 0.0, 3.0, 2.0]
     """
-    source = permutations[:, None].expand(-1, images.shape[1], -1)
-    return images.flatten(2).gather(-1, source).unflatten(-1, images.shape[2:])
+    return images.flatten(1).gather(-1, sources).view_as(images)

@@ -23,6 +23,10 @@ def _option(name: str) -> Any:
 class Convolution(WeightSharing):
     """A convolution whose kernels are copies of base kernels, made by a representation.
 
+    A lifting layer moves the kernels of all channels alike, where R acts on the P kernel positions,
+    or moves channels too, where R acts on D = I * P numbers (channels slow): then base weights are
+    [O, 1, I * P].
+
     Attributes:
         geometry: the options of the convolution. They can be read one by one as well, under the
             names that they have in torch; to change some, put another geometry in its place.
@@ -155,7 +159,7 @@ class Convolution(WeightSharing):
     def _stack_of(self, representation: Representation) -> Stack:
         size = self.geometry.kernel_size
         if self.lifting:
-            return representation.on_kernel(size)
+            return representation.on_input(self.in_channels // self.geometry.groups, size)
         stack = representation.on_group(size)
         G, K = stack.group_size, stack.positions // self.geometry.taps
         if stack.gate is not None and G != K:
@@ -164,6 +168,14 @@ class Convolution(WeightSharing):
                 "use a representation with as many elements in as out"
             )
         return stack
+
+    @property
+    def mixes_channels(self) -> bool:
+        """Whether it is a lifting layer whose R acts on channels and positions together."""
+        return self.lifting and self.stack.positions != self.geometry.taps
+
+    def _blocks(self, groups: int) -> int:
+        return 1 if self.mixes_channels else super()._blocks(groups)
 
     def _measure(self) -> Tensor | None:
         return None if self.lifting else self.representation.measure

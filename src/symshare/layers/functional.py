@@ -116,8 +116,10 @@ def lift_conv(
 
     `f` are images [B, I, *space], `theta` base weights [O, I/groups, P], `R` is a stack [G, P, P]
     on the P kernel positions, and `bias` [O] is shared over G. P is the product of `kernel_size`,
-    one length or one for each spatial axis. The options (`stride`, `padding`, `padding_mode`,
-    `dilation`, `groups`), and the equation, are those of :class:`~symshare.layers.LiftConv2d`.
+    one length or one for each spatial axis. Where elements move channels too, theta is
+    [O, 1, I/groups * P] and R acts on as many numbers, channels slow. The options (`stride`,
+    `padding`, `padding_mode`, `dilation`, `groups`), and the equation, are those of
+    :class:`~symshare.layers.LiftConv2d`.
 
     Raises:
         ValueError: if shapes or options do not fit.
@@ -259,7 +261,8 @@ def _conv(
     transposed = who.endswith("transpose")
     geometry = Geometry.read(who, dims, kernel_size, transposed=transposed, **options)
     K, rest = divmod(theta.shape[-1], geometry.taps)
-    if rest or not (elements or K == 1):
+    mixed = not elements and K > 1 and theta.shape[1] == 1
+    if rest or not (elements or K == 1 or mixed):
         raise ValueError(
             f"{who}: theta {tuple(theta.shape)} has D={theta.shape[-1]} positions, "
             f"{'no multiple of' if elements else 'not'} the {geometry.taps} taps of a kernel of "
@@ -272,7 +275,7 @@ def _conv(
             "give one number for each"
         )
     _check_bias(who, theta, bias)
-    channels = theta.shape[1] * geometry.groups
+    channels = theta.shape[1] * geometry.groups * (K if mixed else 1)
     geometry.check_channels(who, channels, theta.shape[0])
     geometry.check_input(who, f, channels, K if elements else None)
     return convolve(f, expand(R, theta), bias, geometry, measure)

@@ -20,7 +20,7 @@ class WeightSharing(Versioned):
         in_channels: I.
         out_channels: O, each with G copies.
         representation: what the layer was given. Another one may be put in its place.
-        theta: base weights [O, I/groups, D].
+        theta: base weights [O, I/groups, D]; [O, 1, D] where D counts the channels in.
         bias: [O], shared over G, or None.
     """
 
@@ -53,7 +53,7 @@ class WeightSharing(Versioned):
         """
         with nullcontext() if device is None else torch.device(device):
             self.representation = check_representation(type(self).__name__, representation)
-            I, D = self.in_channels // groups, self.stack.positions
+            I, D = self._blocks(groups), self.stack.positions
             bound = 1 / math.sqrt(I * D)
             theta = torch.empty(self.out_channels, I, D, dtype=dtype)
             self.theta = nn.Parameter(theta.uniform_(-bound, bound))
@@ -61,6 +61,10 @@ class WeightSharing(Versioned):
             if bias:
                 numbers = torch.empty(self.out_channels, dtype=dtype)
                 self.bias = nn.Parameter(numbers.uniform_(-bound, bound))
+
+    def _blocks(self, groups: int) -> int:
+        """Copies of the D positions in the weights of one output: one for each channel."""
+        return self.in_channels // groups
 
     @property
     def stack(self) -> Stack:

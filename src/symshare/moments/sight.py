@@ -29,7 +29,8 @@ _AT_ONCE = 64
 class Sight:
     """Adds up the second moments of what a convolution sees, block by block.
 
-    Images have one moment for each class, channel and scale, features one for each channel.
+    Images have one moment for each class, channel and scale, features one for each channel. What a
+    layer reads that mixes channels has one for each class and scale, over channels and positions.
 
     Args:
         layer: a convolution that is not transposed.
@@ -49,6 +50,9 @@ class Sight:
     def add(self, inputs: Tensor, labels: Int[Tensor, " N"]) -> None:
         """One block: the input of the layer for some images, and their labels."""
         lifting = self.layer.lifting
+        if self.layer.mixes_channels:
+            # One channel of as many elements, as a group layer reads them.
+            inputs = inputs[:, None]
         if self._mean is None:
             space = tuple(range(2, inputs.ndim))
             self._mean = inputs.mean((0, *space), keepdim=True)
@@ -78,11 +82,13 @@ class Sight:
             space = [n - scale + 1 for n in inputs.shape[-geometry.dims :]]
             if any(n <= r for n, r in zip(space, reach, strict=True)):
                 return
-            blur = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[geometry.dims - 1]
+            pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[geometry.dims - 1]
+            planes = inputs.flatten(1, -geometry.dims - 1)
+            blurred = pool(planes, scale, 1).unflatten(1, inputs.shape[1 : -geometry.dims])
             once = (1,) * geometry.dims
             none = (0,) * geometry.dims
             options = geometry._replace(dilation=dilation, stride=once, padding=none)
-            yield self._drawn(blur(inputs, scale, 1), options)
+            yield self._drawn(blurred, options)
 
     def _drawn(self, inputs: Tensor, geometry: Geometry) -> Float[Tensor, "n C D L"]:
         """Random patches among those that the kernel is laid on; (K, P) are one axis."""

@@ -54,6 +54,14 @@ class Representation(Penalised):
     def on_kernel(self, kernel_size: tuple[int, ...]) -> "Stack":
         """The stack for a lifting layer: D = P, the number of kernel positions."""
 
+    def on_input(self, channels: int, kernel_size: tuple[int, ...]) -> "Stack":
+        """The stack for a lifting layer that reads so many channels.
+
+        It is that of :meth:`on_kernel`, alike for all channels, unless the elements move channels
+        too: then D = channels * P, channels slow.
+        """
+        return self.on_kernel(kernel_size)
+
     @abstractmethod
     def on_group(self, kernel_size: tuple[int, ...]) -> "Stack":
         """The stack for a group layer: D = K * P, the input element K slow, P fast."""
@@ -111,6 +119,11 @@ class Stack(Representation):
 
     @abstractmethod
     def forward(self) -> Float[Tensor, "G D D"]: ...
+
+    def on_input(self, channels: int, kernel_size: tuple[int, ...]) -> "Stack":
+        if channels > 1 and self.positions == channels * math.prod(kernel_size):
+            return self
+        return self.on_kernel(kernel_size)
 
     def on_kernel(self, kernel_size: tuple[int, ...]) -> "Stack":
         taps = math.prod(kernel_size)

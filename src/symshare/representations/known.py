@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.types import Device
 
-from symshare.groups import Action
+from symshare.groups import Action, ChannelAction
 from symshare.representations.base import (
     Representation,
     Stack,
@@ -37,6 +37,16 @@ class OfElements(Representation):
         if isinstance(elements, Tensor):
             check_stack(type(self).__name__, elements)
             self._given = elements.detach().clone()
+
+    def on_input(self, channels: int, kernel_size: tuple[int, ...]) -> Stack:
+        if self.action is None:
+            return self.on_domain().on_input(channels, kernel_size)
+        if isinstance(self.action, ChannelAction) and self.action.channels != channels:
+            raise ValueError(
+                f"{type(self).__name__}: the elements move {self.action.channels} channels, but "
+                f"the layer reads {channels}; use as many in_channels, in one group"
+            )
+        return self.on_kernel(kernel_size)
 
     def on_kernel(self, kernel_size: tuple[int, ...]) -> Stack:
         if self.action is None:
