@@ -15,7 +15,7 @@ from symshare.discovery.judging import verdict_on
 from symshare.discovery.plan import kernel_elements
 from symshare.discovery.search import judge_pool
 from symshare.files import read_json, write_atomically
-from symshare.groups import Action, generated
+from symshare.groups import Action, ChannelMap, generated
 
 __all__ = ["Finding", "closed", "find", "once"]
 
@@ -51,9 +51,18 @@ def find(splits: Splits, transform: Transform, seed: int, steps: int) -> Finding
     start = time.perf_counter()
     pool = judge_pool(splits, BUDGET, seed)
     candidates, verdict = verdict_on(pool, transform, min(BUDGET.judge_steps, steps), seed)
+    still = ChannelMap.identity(pool.images.shape[1])
+    members, partial = (
+        tuple(
+            name
+            for name, channels in kernel_elements(candidates, names, still)
+            if channels == still
+        )
+        for names in (verdict.found or verdict.approximate, verdict.partial)
+    )
     return Finding(
-        kernel_elements(candidates, verdict.found or verdict.approximate),
-        kernel_elements(candidates, verdict.partial),
+        members,
+        partial,
         round(time.perf_counter() - start, 1),
     )
 

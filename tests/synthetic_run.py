@@ -195,6 +195,8 @@ def _elements(
                 "shape": list(shape),
                 "kernel_permutation": kernels[name].tolist() if kernels else None,
                 "kernel_shape": [3, 3] if kernels else None,
+                "channels": None,
+                "signs": None,
                 "source": "statistics" if "shifts" in case else "lattice",
                 "excess_loss": loss,
                 "interval": [loss - reach, loss + reach],

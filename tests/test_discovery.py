@@ -206,6 +206,42 @@ def test_signals_that_may_be_reversed(tmp_path):
     assert "data:image/svg+xml;base64," in page
 
 
+def test_leads_that_are_swapped_and_reversed_together(tmp_path):
+    """Neither the swap nor the reversal is a symmetry by itself, only their product is."""
+    signals, labels = noisy((4, 16), 900, 0)
+    signals += torch.tensor([0.0, 0.0, 1.0, -1.0]).view(4, 1)
+    swap = torch.tensor([1, 0, 3, 2])
+    signals[::2] = -signals[::2].flip(-1)[:, swap]
+    found = symshare.discover(signals, labels, layout="NCL", out=tmp_path / "run", budget="quick")
+    assert (found.verdict, found.found) == ("group", ("reverse*(0 1)(2 3)*negate",))
+    element = next(e for e in found.record.elements if e.name == found.found[0])
+    assert (element.channels, element.signs) == ((1, 0, 3, 2), (-1, -1, -1, -1))
+    assert found.action.channels == 4
+    network = (found.out / "runs/found-seed0/config.yaml").read_text()
+    assert "channels:\n  - - 1\n    - 0\n    - 3\n    - 2\n  signs:\n  - - -1\n" in network
+    assert found.record.planned == ("cnn", "found", "gated")
+    assert element.measure is not None
+    assert "back to front, channels (0 1)(2 3), all signs changed" in found.report.read_text()
+
+
+def test_vectors_under_a_hidden_group(tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    labels, steps = torch.arange(1200) % 3, torch.randint(4, (1200,), generator=generator)
+    templates = torch.randn(3, 2, 4, generator=generator)
+    order = torch.randperm(8, generator=generator)
+    vectors = templates[labels] + 0.4 * torch.randn(1200, 2, 4, generator=generator)
+    moved = [v.roll(k, -1) for v, k in zip(vectors, steps.tolist(), strict=True)]
+    vectors = torch.stack(moved).flatten(1)[:, order]
+    found = symshare.discover(vectors, labels, layout="NC", out=tmp_path / "run", budget="quick")
+    assert (found.verdict, found.group, len(found.found)) == ("group", "C4", 3)
+    step = torch.arange(8).view(2, 4).roll(1, -1).flatten()
+    hidden = order.argsort()[step[order]]
+    assert tuple(hidden.tolist()) in [e.channels for e in found.record.elements]
+    assert found.record.sentence.endswith("as far as a network sees.")
+    assert "these vectors mean the same" in found.record.sentence
+    assert found.record.accuracy["found"].n == found.record.accuracy["cnn"].n == 1
+
+
 def test_volumes_that_may_be_turned_about_one_axis(tmp_path):
     volumes, labels = noisy((7, 7, 7), 600, 0)
     steps = torch.randint(4, (600,), generator=torch.Generator().manual_seed(1)).tolist()

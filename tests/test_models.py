@@ -70,6 +70,29 @@ def test_a_network_that_moves_labels_is_equivariant_and_bakes(dims):
     torch.testing.assert_close(bake(network)(x), network(x), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("space", [(8, 8), (1,)], ids=["images", "vectors"])
+def test_a_network_whose_elements_move_channels_is_invariant_and_bakes(space):
+    config = NetworkConfig(
+        kind="gcnn",
+        group=("flipW",) if len(space) == 2 else ("id",),
+        channels=((1, 0, 2),),
+        signs=((1, 1, -1),),
+        width=8,
+    )
+    network = build_network(config, (3, *space), 4)
+    x = torch.randn(5, 3, *space)
+    moved = x.flip(-1)[:, [1, 0, 2]] * torch.tensor([1.0, 1.0, -1.0]).view(3, *[1] * len(space))
+    torch.testing.assert_close(network(moved), network(x), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(bake(network)(x), network(x), atol=1e-5, rtol=1e-4)
+    assert dictionary(config, len(space)).names[1].endswith("(0 1)*negate2")
+
+
+def test_the_probe_of_vectors_reads_their_numbers():
+    network, x = probe(5, 3, (1,)), torch.randn(4, 5, 1)
+    assert network(x).shape == (4, 3)
+    assert not torch.allclose(network(x.flip(1)), network(x), atol=1e-3)
+
+
 @pytest.mark.parametrize("rows", [((1, 0),), ((1, 0, 2), (0, 1, 2)), ((1, 1, 2),)], ids=str)
 def test_a_label_map_has_a_row_for_each_element(rows):
     config = NetworkConfig(kind="gcnn", group="flipW", width=8, label_map=rows)
@@ -104,6 +127,8 @@ def test_a_group_that_nobody_knows_is_refused():
         ({"kind": "gated", "init": "paper"}, "the paper has no gates"),
         ({"kind": "sinkhorn", "within": ("rot90",)}, "within is of init moments"),
         ({"kind": "gcnn", "within": ("rot90",)}, "within is of"),
+        ({"kind": "cnn", "channels": ((1, 0),)}, "channels is of gcnn, gated"),
+        ({"kind": "gcnn", "signs": ((1, -1),)}, "signs go with channels"),
     ],
 )
 def test_options_that_no_network_has_are_refused(options, message):

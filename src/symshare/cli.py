@@ -120,7 +120,7 @@ def _bracketed(words: list[str]) -> list[str]:
     return done
 
 
-_LISTS = ("--periodic", "--tiers", "--change")
+_LISTS = ("--periodic", "--channels", "--tiers", "--change")
 """Options that take several values."""
 
 
@@ -141,6 +141,7 @@ def discover_command(
     out: str | None = None,
     periodic: tuple[Literal["L", "D", "H", "W"], ...] = (),
     groups: str | None = None,
+    channels: tuple[str, ...] = (),
     data: Storage = Storage(),
     devices: int = 1,
     nodes: int = 1,
@@ -161,13 +162,15 @@ def discover_command(
         periodic: axes along which images wrap around, as in W or H,W; L of signals, D of volumes.
         groups: array or column that says which images depend on one another, such as the patient of
             each; by default `groups` or `group`, where there is one.
+        channels: names of the channels, as in left,right; those that differ in left and right are
+            exchanged.
         data: where the source lies.
         devices: processes that train together on this machine, each with its own device.
         nodes: machines.
         precision: of networks in training: 32-true, bf16-mixed or 64-true.
         accelerator: auto, cpu, cuda or mps.
     """
-    config = DiscoveryConfig(source, transform, budget, seed, periodic, groups, data)
+    config = DiscoveryConfig(source, transform, budget, seed, periodic, groups, channels, data)
     check_source(source, data.root)
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator, StepBar

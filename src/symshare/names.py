@@ -33,11 +33,25 @@ class Things(NamedTuple):
 
 
 THINGS = {
+    0: Things("vector", "vectors", "numbers"),
     1: Things("signal", "signals", "steps"),
     2: Things("image", "images", "pixels"),
     3: Things("volume", "volumes", "voxels"),
 }
 """What is spoken of, by the number of axes of space."""
+
+VECTOR = (1,)
+"""The space of a vector: one position, at which it has a channel for each number."""
+
+
+def things_of(space: Sequence[int]) -> Things:
+    """What samples with axes of these lengths are called.
+
+    >>> things_of((8, 8)).many, things_of((1,)).many
+    ('images', 'vectors')
+    """
+    return THINGS[0 if tuple(space) == VECTOR else len(space)]
+
 
 Kind = Literal[
     "digits", "mnist", "cifar10", "arrays", "idx", "classes", "table", "parquet", "saved", "hub"

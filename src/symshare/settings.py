@@ -16,6 +16,8 @@ READERS = {
     "iterations": ("sinkhorn",),
     "within": ("sinkhorn",),
     "label_map": ("gcnn",),
+    "channels": ("gcnn", "gated"),
+    "signs": ("gcnn", "gated"),
 }
 """Kinds that read an option; all read the others."""
 
@@ -51,6 +53,11 @@ class NetworkConfig:
         label_map: of a "gcnn" whose elements move the classes, the class that each element of its
             group but the identity makes of each class, such as ((1, 0, 2),) for a flip that
             exchanges the first two of three; empty where labels stay.
+        channels: of elements that move channels too, the channel that each channel takes its values
+            from, for each name of the group: with group (reverse, id) and channels ((1, 0), (1, 0))
+            both elements exchange two channels, and the first reverses time. Names may repeat, and
+            "id" moves channels alone; empty where channels stay.
+        signs: with them 1, or -1 where the values change sign; empty where no sign changes.
     """
 
     architecture: Literal["auto", "mnist", "small"] = "auto"
@@ -64,6 +71,8 @@ class NetworkConfig:
     anchor: bool = True
     within: tuple[str, ...] = ()
     label_map: tuple[tuple[int, ...], ...] = ()
+    channels: tuple[tuple[int, ...], ...] = ()
+    signs: tuple[tuple[int, ...], ...] = ()
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
     free_kinds: ClassVar[tuple[str, ...]] = ("sinkhorn",)
 
@@ -84,6 +93,11 @@ class NetworkConfig:
             )
         if self.init == "paper" and self.kind == "gated":
             raise ValueError("network: the paper has no gates; use init sharp or moments")
+        if self.signs and len(self.signs) != len(self.channels):
+            raise ValueError(
+                f"network: signs go with channels, a row for each, got {len(self.signs)} rows of "
+                f"signs and {len(self.channels)} of channels"
+            )
         if self.within and self.init != "moments":
             raise ValueError(
                 f"network: within is of init moments, and means nothing for init {self.init}; "
@@ -102,8 +116,9 @@ class NetworkConfig:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as they are read back from YAML."""
         values = {option.name: getattr(self, option.name) for option in fields(self)}
-        values["label_map"] = [list(row) for row in self.label_map]
-        # Folders of version 0.1 know no maps of labels.
-        if not self.label_map:
-            del values["label_map"]
+        # Folders of version 0.1 know none of these.
+        for name in ("label_map", "channels", "signs"):
+            values[name] = [list(row) for row in values[name]]
+            if not values[name]:
+                del values[name]
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
-from symshare.names import THINGS, exchange
+from symshare.names import exchange, things_of
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
 
 _COLOURS: dict[Status, str] = {
@@ -83,7 +83,7 @@ class Narrator(Observer):
     ) -> None:
         self.console.print(
             f"[bold]{escape(config.source)}[/], transform {config.transform}: "
-            f"{' + '.join(map(str, parts))} {THINGS[len(shape) - 1].many} "
+            f"{' + '.join(map(str, parts))} {things_of(shape[1:]).many} "
             "(train, validation, test) of "
             f"{' x '.join(map(str, shape))}, {classes} classes"
         )

@@ -75,7 +75,8 @@ def near_copies(data: LabelledImages) -> Copies:
     source, first = different(data)
     near = _near_copies(data.subset(first))
     values = data.images.cpu().flatten(2)
-    blank = (values.amin(2) == values.amax(2)).all(1)
+    # The one position of a vector says nothing of this kind.
+    blank = (values.amin(2) == values.amax(2)).all(1) & (values.shape[2] > 1)
     alone = len(data) + torch.arange(len(data))
     cluster = torch.where(blank, alone, near.cluster[source]).unique(return_inverse=True)[1]
     copied = cluster.bincount()[cluster] > 1

@@ -13,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _LAYOUTS = {
-    2: ("NL",),
+    2: ("NL", "NC"),
     3: ("NHW", "NCL", "NLC"),
     4: ("NCHW", "NHWC", "NDHW"),
     5: ("NCDHW", "NDHWC"),
 }
 """Orders of the axes that arrays of so many may have: samples N, channels C, and in space the steps
-L of a signal, height and width of an image, depth too of a volume."""
+L of a signal, height and width of an image, depth too of a volume; of a vector its C numbers."""
 
 _COLOURS = (1, 2, 3, 4)
 """Numbers of channels that tell a leading axis from one of space."""
@@ -39,7 +39,8 @@ _REMEDIES = {
 class LabelledImages:
     """Images, the index of each one's class, and the names of the classes.
 
-    An image has one axis of space (a signal), two, or three (a volume).
+    An image has one axis of space (a signal), two, or three (a volume). A vector has one position,
+    at which it has a channel for each of its numbers, [N, C, 1].
 
     Args:
         images: Raw floating-point values, finite; N images of C channels.
@@ -121,11 +122,11 @@ class LabelledImages:
             images: Array-like in one of the layouts.
             labels: Array-like [N] or [N, 1] of integers.
             classes: Names of the classes; by default "0", "1", ... to the largest label.
-            layout: Order of the axes, one letter each: "NL", "NCL" or "NLC" for signals, "NHW",
-                "NCHW" or "NHWC" for images, "NDHW", "NCDHW" or "NDHWC" for volumes. Where it is
-                left out, the shape has to tell: square images are "NHW", one to four channels
-                before longer axes "NCHW" or "NCDHW", and no axis of space has one position. Other
-                shapes are refused.
+            layout: Order of the axes, one letter each: "NC" for vectors, "NL", "NCL" or "NLC" for
+                signals, "NHW", "NCHW" or "NHWC" for images, "NDHW", "NCDHW" or "NDHWC" for volumes.
+                Where it is left out, the shape has to tell: square images are "NHW", one to four
+                channels before longer axes "NCHW" or "NCDHW", and no axis of space has one
+                position. Other shapes are refused.
             groups: Array-like [N] of numbers or text: images that depend on one another, as those
                 of one patient, share a value.
 
@@ -233,13 +234,16 @@ def _channels_first(pixels: Tensor, layout: str | None) -> Tensor:
         raise ValueError(
             f"images: the axes of {shape} may be several things; say which by {choices} (in the "
             "terminal by --data.layout, in an .npz file by an array `layout` beside the images). "
-            "N: samples, C: channels, L: steps of a signal, H and W: height and width, D: depth"
+            "N: samples, C: channels, or the numbers of a vector, L: steps of a signal, H and W: "
+            "height and width, D: depth"
         )
     if layout not in allowed:
         raise ValueError(
             f"layout: expected {' or '.join(map(repr, allowed))} for images {shape}, got "
             f"{layout!r}; name the order of their axes"
         )
+    if layout == "NC":
+        return pixels.unsqueeze(2).contiguous()
     pixels = pixels.movedim(layout.index("C"), 1) if "C" in layout else pixels.unsqueeze(1)
     for letter, length in zip(layout.replace("C", "")[1:], pixels.shape[2:], strict=True):
         if length == 1:

@@ -14,7 +14,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample, pad
 
 from symshare.data.images import LabelledImages
-from symshare.names import check_transform
+from symshare.names import VECTOR, check_transform
 
 TEST_SEED = 7919
 """Held-out images are transformed once, alike for every model and seed of a run."""
@@ -166,7 +166,7 @@ def _move(
     Every group here is a product of its moves taken once or not at all, each element in one way
     only, so fair coins make it uniform.
     """
-    _check_axes(images, 1 if name in ("none", "flip") else 2, name)
+    _check_axes(images, {"none": 0, "flip": 1}.get(name, 2), name)
     if name in ("quarter", "d4") and images.shape[-1] != images.shape[-2]:
         raise ValueError(
             f"transform {name!r}: expected square images, got {images.shape[-2]}x"
@@ -198,10 +198,12 @@ def _interpolate(
 
 def _check_axes(images: Tensor, needed: int, name: str) -> None:
     """Refuse images with too few axes of space."""
-    if images.ndim - 2 < needed:
+    space = images.shape[2:]
+    axes = 0 if tuple(space) == VECTOR else len(space)
+    if axes < needed:
         raise ValueError(
             f"transform {name!r}: expected at least {needed} axes of space, got "
-            f"{images.ndim - 2}, [N, C, {', '.join(map(str, images.shape[2:]))}]; use none or flip"
+            f"{axes}, [N, C, {', '.join(map(str, space))}]; use none{' or flip' * bool(axes)}"
         )
 
 

@@ -46,6 +46,7 @@ class DiscoveryConfig:
         seed: of everything random but the test part.
         periodic: axes along which images wrap around: "L" of signals, "H" and "W" of images, "D"
             too of volumes.
+        channels: names of the channels; those that differ in left and right are exchanged.
         groups: name of the array or column that says which images depend on one another; by default
             `groups` or `group`, where there is one.
         data: where the source lies.
@@ -57,6 +58,7 @@ class DiscoveryConfig:
     seed: int = 0
     periodic: tuple[str, ...] = ()
     groups: str | None = None
+    channels: tuple[str, ...] = ()
     data: Storage = field(default_factory=Storage)
 
     def __post_init__(self) -> None:
@@ -79,6 +81,10 @@ class DiscoveryConfig:
         # Folders of version 0.1 know no groups.
         if self.groups is None:
             del values["groups"]
+        # Nor names of channels.
+        values["channels"] = list(self.channels)
+        if not self.channels:
+            del values["channels"]
         return values
 
     def command(self, handed: Sequence[str] = ()) -> str:
@@ -97,12 +103,15 @@ class DiscoveryConfig:
         given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
         given |= {f"data.{n}": v for n, v in self.data.to_dict().items() if v is not None}
         if self.source == "arrays":
-            given |= {"periodic": self.periodic} if self.periodic else {}
+            for name in ("periodic", "channels"):
+                given |= {name: values} if (values := getattr(self, name)) else {}
             words = [
                 *(f"{name}={name}" for name in handed),
                 *(f"{n}={v!r}" for n, v in given.items()),
             ]
             return f"symshare.discover({', '.join(['images', 'labels', *words])})"
-        given |= {"periodic": f"[{','.join(self.periodic)}]"} if self.periodic else {}
+        for name in ("periodic", "channels"):
+            if values := getattr(self, name):
+                given[name] = f"[{','.join(values)}]"
         words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
         return " ".join(["symshare discover", shlex.quote(self.source), *words])

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from symshare.data import Splits
-from symshare.groups import GroupAction, hyperoctahedral
+from symshare.groups import ChannelAction, GroupAction, hyperoctahedral
 from symshare.judge import Function
+from symshare.names import VECTOR
 
 _PROBED = 8
 """Images that a function is tried on before anything is written."""
 
-_PROPOSED = re.compile(r"(\w+_)?shift\d+(_\d+)*|perm\d+")
+_PROPOSED = re.compile(r"(\w+_)?shift\d+(_\d+)*|perm\d+|.*\(.*\).*|(.*\*)?negate.*")
 """Names of candidates that are proposed, beside those of the moves of a kernel."""
 
 
@@ -25,11 +26,12 @@ class Handed:
     """What the user hands over.
 
     Attributes:
-        action: elements that permute the positions of the grid.
+        action: elements that permute the positions of the grid, of vectors their numbers, or
+            channels as well.
         functions: of a batch of images, by name.
     """
 
-    action: GroupAction | None = None
+    action: GroupAction | ChannelAction | None = None
     functions: Mapping[str, Function] = field(default_factory=dict)
 
     @classmethod
@@ -37,14 +39,14 @@ class Handed:
         """What was given to `symshare.discover` as candidates.
 
         Args:
-            candidates: a `GroupAction`, functions by name, or None.
+            candidates: a `GroupAction`, a `ChannelAction`, functions by name, or None.
             processes: that are to train together; they get the functions by pickle.
 
         Raises:
             ValueError: for anything else, a name that is no text, a value that cannot be called,
                 or a function that cannot be given to other processes.
         """
-        if isinstance(candidates, GroupAction | None):
+        if isinstance(candidates, GroupAction | ChannelAction | None):
             return cls(action=candidates)
         if not isinstance(candidates, Mapping):
             raise ValueError(
@@ -70,9 +72,13 @@ class Handed:
                 shape or the type of images, makes what is not finite of them, or writes into them.
         """
         seen = splits.fingerprint
-        if self.action is not None:
-            moves = self.action.permutation(splits.train.space).tolist()
+        channels, space = splits.train.images.shape[1], splits.train.space
+        if isinstance(self.action, ChannelAction):
+            moves = [tensor.tolist() for tensor in self.action.entries(channels, space)]
             seen += repr((self.action.names, moves))
+        elif self.action is not None:
+            grid = (channels,) if space == VECTOR else space
+            seen += repr((self.action.names, self.action.permutation(grid).tolist()))
         known = hyperoctahedral(len(splits.train.space)).names
         for name, function in self.functions.items():
             if name in known or _PROPOSED.fullmatch(name):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from symshare.data import LabelledImages, Transform
 from symshare.discovery.search import candidates_of
-from symshare.groups import GroupAction
+from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Evidence, Function, Verdict, decide, gather, is_settled
 from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
@@ -18,7 +18,7 @@ CHECK = 50
 
 
 def evidence_on(
-    action: GroupAction,
+    action: GroupAction | ChannelAction,
     pool: LabelledImages,
     transform: Transform,
     steps: int,

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from symshare import groups
 from symshare.data import LabelledImages
+from symshare.groups import ChannelMap
 from symshare.judge import Verdict
 from symshare.models import MNIST, SMALL, architecture_of
 from symshare.moments.statistics import FEWEST
+from symshare.names import VECTOR
 from symshare.propose import Candidates
 from symshare.records import NetworkName
-from symshare.settings import NetworkConfig
+from symshare.settings import Kind, NetworkConfig
 
 POSITIONS = 400
 """Most positions of a stack that is computed in every step anew: those of 16 elements of 25."""
@@ -19,8 +21,8 @@ def plan_networks(
     verdict: Verdict, candidates: Candidates, data: LabelledImages
 ) -> tuple[dict[NetworkName, NetworkConfig], list[str]]:
     """Networks to compare, and notes on those that cannot be."""
-    space = data.space
-    if min(space) < SMALL.smallest:
+    space, channels = data.space, data.images.shape[1]
+    if min(space) < SMALL.smallest and space != VECTOR:
         return {}, [
             f"No networks were compared: they need at least {SMALL.smallest} positions along each "
             f"axis, these images have {' x '.join(map(str, space))}."
@@ -31,14 +33,15 @@ def plan_networks(
         # {id, g} and {id, g^-1} are one partial set up to a translation: use the clearer one.
         kept = {j.name: j.kept_share_min for j in verdict.judgements}
         members = (max(verdict.partial, key=kept.__getitem__),)
-    found = kernel_elements(candidates, members)
+    still = ChannelMap.identity(channels)
+    found = kernel_elements(candidates, members, still)
     maps = {j.name: j.label_map for j in verdict.judgements}
-    label_map = _maps_of(candidates, members, found, maps)
+    label_map = _maps_of(candidates, members, found, maps, still)
     plan: dict[NetworkName, NetworkConfig] = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
     if found and label_map is not None:
-        plan["found"] = NetworkConfig(
-            kind="gcnn", group=found, width=width_cnn, label_map=label_map
+        plan["found"] = replace(
+            _network("gcnn", found, still), width=width_cnn, label_map=label_map
         )
     elif members:
         notes.append(
@@ -47,17 +50,41 @@ def plan_networks(
         )
     fixed = tuple(range(len(data.classes)))
     # A measure, and stacks that are learned, have heads that leave the labels as they are.
-    dictionary = kernel_elements(candidates, tuple(name for name in maps if maps[name] == fixed))
+    keeping = tuple(name for name in maps if maps[name] == fixed)
+    dictionary = kernel_elements(candidates, keeping, still)
     taps = architecture_of(plan["cnn"], space).taps
     if dictionary and _fits(1 + len(dictionary), taps, "gated", notes):
-        plan["gated"] = NetworkConfig(kind="gated", group=dictionary, width=width_cnn)
+        plan["gated"] = replace(_network("gated", dictionary, still), width=width_cnn)
     count = 1 + len(found or dictionary[:3])
-    if _fits(count, taps, "sinkhorn", notes):
+    if any(m != still for _, m in found) or space == VECTOR:
+        notes.append(
+            "No free stacks were compared: those of this network act on positions only, and what "
+            "was found moves channels. Layers of your own mix both, see symshare.learn_stacks."
+        )
+    elif _fits(count, taps, "sinkhorn", notes):
         plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
         if verdict.found and found and not label_map and len(data) >= FEWEST:
             # What moments find is a candidate; the verdict says which of them hold.
-            plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
+            within = tuple(name for name, _ in found)
+            plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=within)
     return plan, notes
+
+
+KernelElement = tuple[str, ChannelMap]
+"""A move of kernels by name, and what goes with it for the channels."""
+
+
+def _network(kind: Kind, elements: tuple[KernelElement, ...], still: ChannelMap) -> NetworkConfig:
+    """A network with these elements."""
+    config = NetworkConfig(kind=kind, group=tuple(name for name, _ in elements))
+    if all(m == still for _, m in elements):
+        return config
+    signs = tuple(m.signs for _, m in elements)
+    return replace(
+        config,
+        channels=tuple(m.sources for _, m in elements),
+        signs=signs if any(-1 in row for row in signs) else (),
+    )
 
 
 def _fits(elements: int, taps: int, name: NetworkName, notes: list[str]) -> bool:
@@ -75,35 +102,47 @@ def _fits(elements: int, taps: int, name: NetworkName, notes: list[str]) -> bool
 def _maps_of(
     candidates: Candidates,
     members: tuple[str, ...],
-    found: tuple[str, ...],
+    found: tuple[KernelElement, ...],
     maps: dict[str, tuple[int, ...]],
+    still: ChannelMap,
 ) -> tuple[tuple[int, ...], ...] | None:
     """What each element of a kernel makes of the classes; empty where all leave them.
 
     None where candidates that do the same to kernels, such as a mirror and its shifts, do not do
     the same to the labels, or one that does nothing to kernels moves the labels.
     """
-    made: dict[str, set[tuple[int, ...]]] = {}
+    identity, made = ("id", still), dict[KernelElement, set[tuple[int, ...]]]()
     for name in members:
-        (on_kernel,) = kernel_elements(candidates, (name,)) or ("id",)
+        (on_kernel,) = kernel_elements(candidates, (name,), still) or (identity,)
         made.setdefault(on_kernel, set()).add(maps[name])
     fixed = tuple(range(len(next(iter(maps.values()), ()))))
-    if any(len(rows) > 1 for rows in made.values()) or made.get("id", {fixed}) != {fixed}:
+    if any(len(rows) > 1 for rows in made.values()) or made.get(identity, {fixed}) != {fixed}:
         return None
-    rows = tuple(next(iter(made[name])) for name in found)
+    rows = tuple(next(iter(made[element])) for element in found)
     return () if all(row == fixed for row in rows) else rows
 
 
-def kernel_elements(candidates: Candidates, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of what the elements do to kernels.
+def kernel_elements(
+    candidates: Candidates, names: tuple[str, ...], still: ChannelMap
+) -> tuple[KernelElement, ...]:
+    """What the elements do to kernels, and to the channels that these read.
 
     Shifts are left out: a translation moves no kernel.
+
+    Args:
+        candidates: with the elements among them.
+        names: of the elements.
+        still: the map that leaves the channels as they are.
     """
+    linear = groups.hyperoctahedral(len(candidates.shape))
+    named = {map.matrix: name for name, map in zip(linear.names, linear.maps, strict=True) if map}
     chosen = {
-        element.map.matrix
+        (named[element.map.matrix], element.channels or still)
         for element in candidates.elements
         if element.name in names and element.map is not None
     }
-    linear = groups.hyperoctahedral(len(candidates.shape))
-    named = zip(linear.names[1:], linear.maps[1:], strict=True)
-    return tuple(name for name, map in named if map is not None and map.matrix in chosen)
+
+    def order(element: KernelElement) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        return linear.names.index(element[0]), element[1].sources, element[1].signs
+
+    return tuple(sorted(chosen - {("id", still)}, key=order))

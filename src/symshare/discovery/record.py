@@ -8,8 +8,9 @@ from importlib.metadata import version
 
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.wording import caveats, sentence
+from symshare.groups.channels import called
 from symshare.judge import Verdict
-from symshare.names import THINGS
+from symshare.names import things_of
 from symshare.propose import Candidate, Candidates
 from symshare.records import (
     NETWORKS,
@@ -74,9 +75,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         transform=config.transform,
         **{name: value for name, value in vars(verdict).items() if name in shared},
         verdict=verdict.word,
-        sentence=sentence(
-            verdict, candidates.capped, judged.classes, THINGS[len(candidates.shape)]
-        ),
+        sentence=sentence(verdict, candidates.capped, judged.classes, things_of(candidates.shape)),
         capped=candidates.capped,
         caveats=(
             *caveats(verdict, candidates, judged.classes, config.periodic),
@@ -103,7 +102,7 @@ def _elements(
     shape = candidates.shape
     made = []
     for candidate, judgement in zip(candidates.elements[1:], verdict.judgements, strict=True):
-        kernel = _on_kernel(candidate)
+        kernel, channels = _on_kernel(candidate), candidate.channels
         made.append(
             Element(
                 **vars(judgement),
@@ -111,8 +110,10 @@ def _elements(
                 shape=shape,
                 kernel_permutation=kernel,
                 kernel_shape=None if kernel is None else (KERNEL,) * len(shape),
+                channels=None if channels is None else channels.sources,
+                signs=None if channels is None else channels.signs,
                 source=candidate.source,
-                measure=_mean_measure(candidate.name, trained),
+                measure=_mean_measure(_in_network(candidate), trained),
             )
         )
     for judgement in verdict.functions:
@@ -123,6 +124,8 @@ def _elements(
                 shape=shape,
                 kernel_permutation=None,
                 kernel_shape=None,
+                channels=None,
+                signs=None,
                 source="function",
                 measure=None,
             )
@@ -164,6 +167,14 @@ def _on_kernel(candidate: Candidate) -> tuple[int, ...] | None:
     if candidate.map is None:
         return None
     return tuple(candidate.map.linear.permutation((KERNEL,) * len(candidate.map.shift)).tolist())
+
+
+def _in_network(candidate: Candidate) -> str:
+    """What networks call it, which number the channels."""
+    map, channels = candidate.map, candidate.channels
+    if channels is None or map is None or any(map.shift):
+        return candidate.name
+    return called(map.name_on((KERNEL,) * len(map.shift)) or "id", channels)
 
 
 def _mean_measure(name: str, trained: Sequence[TrainedNetwork]) -> float | None:

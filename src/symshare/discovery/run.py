@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import index
@@ -23,7 +23,7 @@ from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
 from symshare.discovery.search import judge_pool
 from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
 from symshare.files import claimed, open_tensors
-from symshare.groups import GroupAction
+from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Function, decide, divisions
 from symshare.models import MNIST
 from symshare.records import VerdictRecord, Word
@@ -51,7 +51,8 @@ class Discovery:
         record: what `verdict.json` holds: every candidate, the power gate, accuracies.
         out: the folder with all files.
         report: the HTML page.
-        action: the found elements as a `GroupAction` on the images' grid.
+        action: the found elements as a `GroupAction` on the images' grid, or, where they move
+            channels, a `ChannelAction`.
     """
 
     verdict: Word
@@ -60,7 +61,7 @@ class Discovery:
     record: VerdictRecord
     out: Path
     report: Path
-    action: GroupAction
+    action: GroupAction | ChannelAction
 
 
 def discover(
@@ -71,8 +72,9 @@ def discover(
     layout: str | None = None,
     groups: Any = None,
     transform: str = "none",
-    candidates: GroupAction | Mapping[str, Function] | None = None,
+    candidates: GroupAction | ChannelAction | Mapping[str, Function] | None = None,
     periodic: tuple[str, ...] = (),
+    channels: Sequence[str] = (),
     budget: BudgetName = "standard",
     seed: SupportsIndex = 0,
     out: Path | str | None = None,
@@ -86,14 +88,17 @@ def discover(
         classes: names of the classes.
         layout: order of their axes, asked for where the shape leaves it open: "NHW", "NCHW" or
             "NHWC" for images, "NL", "NCL" or "NLC" for signals, "NDHW", "NCDHW" or "NDHWC" for
-            volumes.
+            volumes, "NC" for vectors.
         groups: numbers or text [N]; images that share one depend on one another, as those of one
             patient, one film or one device do, and are never on both sides of a test.
         transform: random transformation put on every image, "none" for the data as it is.
         candidates: further transformations to judge: a `GroupAction` on the grid of the images, or
+            on the numbers of vectors, a `ChannelAction`, which moves channels as well, or
             functions of a batch [B, C, *space] by name, such as {"louder": lambda x: 1.2 * x},
             which are judged one by one and not built into networks.
         periodic: axes, such as "W" of images or "L" of signals, along which images wrap around.
+        channels: names of the channels, by which candidates are called, and of which those that
+            differ in left and right ("left arm", "right arm") are exchanged.
         budget: "quick", "standard" or "thorough".
         seed: of everything random but the test part.
         out: folder for all files, by default below `runs/`; a call that was interrupted goes on
@@ -109,7 +114,9 @@ def discover(
     """
     handed = Handed.of(candidates, hardware.processes)
     data = LabelledImages.from_arrays(images, labels, classes, layout, groups).to("cpu")
-    config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
+    config = DiscoveryConfig(
+        "arrays", transform, budget, index(seed), tuple(periodic), channels=tuple(channels)
+    )
     options = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
     command = config.command([name for name, value in options.items() if value is not None])
     parts = partial(split, data, name="arrays")

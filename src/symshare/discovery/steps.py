@@ -14,7 +14,7 @@ from symshare.discovery.config import BUDGETS, DiscoveryConfig
 from symshare.discovery.judging import evidence_on
 from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
-from symshare.groups import GroupAction
+from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Evidence, Function
 from symshare.propose import Candidates
 from symshare.train.loop import Progress, unseen
@@ -26,14 +26,19 @@ def propose_candidates(
     config: DiscoveryConfig,
     pool: LabelledImages,
     transform: Transform,
-    extra: GroupAction | None,
+    extra: GroupAction | ChannelAction | None,
 ) -> tuple[Candidates, float]:
     """Candidates, and the seconds it took to find them; `candidates.json`."""
     path = folder / "candidates.json"
     if not path.exists():
         start = time.perf_counter()
         candidates = candidates_of(
-            pool, transform, config.seed, periodic=config.periodic, extra=extra
+            pool,
+            transform,
+            config.seed,
+            periodic=config.periodic,
+            extra=extra,
+            channels=config.channels,
         )
         content = {**candidates.to_json(), "seconds": time.perf_counter() - start}
         write_atomically(path, json.dumps(content, indent=1).encode())
@@ -46,7 +51,7 @@ def gather_evidence(
     config: DiscoveryConfig,
     pool: LabelledImages,
     transform: Transform,
-    action: GroupAction,
+    action: GroupAction | ChannelAction,
     functions: Mapping[str, Function],
     progress: Progress = unseen,
     hardware: Hardware = Hardware(),

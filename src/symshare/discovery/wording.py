@@ -2,7 +2,7 @@
 
 from symshare.groups import CAP
 from symshare.judge import Verdict
-from symshare.names import AXES, THINGS, Things, exchange
+from symshare.names import AXES, Things, exchange, things_of
 from symshare.propose import Candidates
 from symshare.records import Judgement
 
@@ -93,7 +93,7 @@ def caveats(
     verdict: Verdict, candidates: Candidates, classes: tuple[str, ...], periodic: tuple[str, ...]
 ) -> list[str]:
     """What a reader should know before relying on the verdict."""
-    notes, things = [], THINGS[len(candidates.shape)]
+    notes, things = [], things_of(candidates.shape)
     if (open_ := _named(verdict, "undecided")) and verdict.power.passed:
         notes.append(f"Undecided at this number of {things.many}: {_listed(open_)}.")
     if tolerated := _named(verdict, "tolerated"):

@@ -142,7 +142,7 @@ class ChannelAction(Action):
                 f"ChannelAction: no move of space {unknown[0]!r}; choose from {list(grid.names)}"
             )
         (self.channels,) = sizes
-        self.names = tuple(_called(*e) for e in self.elements) if names is None else tuple(names)
+        self.names = tuple(called(*e) for e in self.elements) if names is None else tuple(names)
         self._places = [grid.names.index(name) for name, _ in self.elements]
         first = self.elements[0]
         if first != ("id", ChannelMap.identity(self.channels)) or self.names[0] != "id":
@@ -254,7 +254,11 @@ class ChannelAction(Action):
         ]
 
 
-def _called(move: str, channels: ChannelMap) -> str:
-    """The name of an element, from that of its move of space."""
-    word = channels.word()
+def called(move: str, channels: ChannelMap, names: Sequence[str] = ()) -> str:
+    """The name of an element, from that of its move of space and, where given, those of channels.
+
+    >>> called("reverse", ChannelMap((1, 0), (1, 1))), called("id", ChannelMap((0, 1), (-1, 1)))
+    ('reverse*(0 1)', 'negate0')
+    """
+    word = channels.word(names)
     return move if not word else word if move == "id" else f"{move}*{word}"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from symshare.groups import GroupAction, generated
+from symshare.groups import Action, generated
 from symshare.judge.evidence import Evidence
 from symshare.judge.judgement import judge_candidates, measure_power
 from symshare.judge.thresholds import (
@@ -72,7 +72,7 @@ class Verdict:
         return loss > self.delta or change > self.change
 
 
-def decide(evidence: Evidence, action: GroupAction, functions: Sequence[str] = ()) -> Verdict:
+def decide(evidence: Evidence, action: Action, functions: Sequence[str] = ()) -> Verdict:
     """Judge every element but the identity, then the set.
 
     Args:
@@ -130,7 +130,7 @@ def decide(evidence: Evidence, action: GroupAction, functions: Sequence[str] = (
     )
 
 
-def is_settled(evidence: Evidence, action: GroupAction, functions: Sequence[str] = ()) -> bool:
+def is_settled(evidence: Evidence, action: Action, functions: Sequence[str] = ()) -> bool:
     """Whether another look could decide nothing that matters."""
     verdict = decide(evidence, action, functions)
     counts = evidence.labels.bincount(minlength=evidence.classes) / len(evidence.labels)
@@ -148,7 +148,7 @@ def is_settled(evidence: Evidence, action: GroupAction, functions: Sequence[str]
     return verdict.power.passed and all(map(settled, (*verdict.judgements, *verdict.functions)))
 
 
-def _consistent(action: GroupAction, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
+def _consistent(action: Action, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
     """Judgements of which none contradicts those of its powers.
 
     A symmetry has all its powers. So an element is broken where a power of it is, and where one is
@@ -170,7 +170,7 @@ def _consistent(action: GroupAction, judgements: tuple[Judgement, ...]) -> tuple
     return tuple(made)
 
 
-def _with_labels(action: GroupAction, judgements: tuple[Judgement, ...]) -> list[list[int]]:
+def _with_labels(action: Action, judgements: tuple[Judgement, ...]) -> list[list[int]]:
     """The table of products of moves with their maps of the labels; -1 where these differ."""
     table = action.table.tolist()
     if not judgements:
@@ -186,7 +186,7 @@ def _with_labels(action: GroupAction, judgements: tuple[Judgement, ...]) -> list
 
 
 def _subgroup(
-    action: GroupAction, judgements: tuple[Judgement, ...], *statuses: Status
+    action: Action, judgements: tuple[Judgement, ...], *statuses: Status
 ) -> tuple[str, ...]:
     """Largest group of elements of these statuses; none where several are equally large.
 

@@ -10,12 +10,13 @@ from symshare.models.building import (
     representations_of,
     wscnn,
 )
-from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN, probe
+from symshare.models.convolutional import MNIST, SMALL, VECTORS, Architecture, GroupCNN, probe
 from symshare.models.network import GroupNetwork, representation_parameters
 
 __all__ = [
     "MNIST",
     "SMALL",
+    "VECTORS",
     "Architecture",
     "GroupCNN",
     "GroupNetwork",

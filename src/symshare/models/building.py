@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from symshare import groups
-from symshare.groups import Action
-from symshare.models.convolutional import MNIST, SMALL, Architecture, GroupCNN
+from symshare.groups import Action, ChannelAction, ChannelMap
+from symshare.models.convolutional import MNIST, SMALL, VECTORS, Architecture, GroupCNN
 from symshare.representations import Birkhoff, Fixed, Gated, Kronecker, Representation, Sinkhorn
 from symshare.settings import READERS, NetworkConfig
 
@@ -69,6 +69,8 @@ def dictionary(config: NetworkConfig, dims: int = 2) -> Action:
     GroupAction(id, reverse)
     """
     group, linear = config.group, groups.hyperoctahedral(dims)
+    if config.channels:
+        return _with_channels(config, dims)
     if config.kind not in READERS["group"] or group == "C1":
         return linear.subset(["id"])
     if isinstance(group, str) and group in _NAMED and dims == 2:
@@ -81,6 +83,21 @@ def dictionary(config: NetworkConfig, dims: int = 2) -> Action:
             f"among {', '.join(linear.names[1:])}, got {group!r}"
         )
     return linear.subset(names)
+
+
+def _with_channels(config: NetworkConfig, dims: int) -> ChannelAction:
+    """The elements of a network that move channels."""
+    linear = groups.hyperoctahedral(dims)
+    names = config.group.split(",") if isinstance(config.group, str) else config.group
+    if len(names) != len(config.channels) or not set(names) <= set(linear.names):
+        raise ValueError(
+            f"network: channels needs a row for each move of a kernel in group, among "
+            f"{', '.join(linear.names)}, got {len(config.channels)} rows and {config.group!r}"
+        )
+    signs = config.signs or tuple((1,) * len(row) for row in config.channels)
+    maps = [ChannelMap(*row) for row in zip(config.channels, signs, strict=True)]
+    still = ChannelMap.identity(len(config.channels[0]))
+    return ChannelAction(linear, [("id", still), *zip(names, maps, strict=True)])
 
 
 def build_network(
@@ -147,7 +164,12 @@ def architecture_of(config: NetworkConfig, image_size: tuple[int, ...]) -> Archi
 
     >>> architecture_of(NetworkConfig(), (8, 8)).kernel_size
     3
+    >>> architecture_of(NetworkConfig(), (1,)).taps  # of vectors
+    1
     """
+    if image_size == (1,):
+        norm = VECTORS.norm if config.norm == "auto" else config.norm
+        return replace(VECTORS, norm=norm)
     # A cube of 21 positions a side is too much for five layers of 125 taps.
     fitting = MNIST if min(image_size) >= MNIST.smallest and len(image_size) < 3 else SMALL
     shape = {"mnist": MNIST, "small": SMALL, "auto": fitting}[config.architecture]

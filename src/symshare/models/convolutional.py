@@ -90,6 +90,13 @@ SMALL = Architecture(blocks=3, kernel_size=3)
 """For images of 7 to 20 pixels a side."""
 
 
+VECTOR_WIDTH = 64
+"""Width of the witness of vectors."""
+
+VECTORS = Architecture(blocks=3, kernel_size=1, dims=1)
+"""Of vectors, which have one position: layers over channels and elements only."""
+
+
 class GroupCNN(GroupNetwork):
     """Blocks of (group) convolution, norm and ReLU; mean over space and group; a linear head.
 
@@ -165,22 +172,28 @@ def probe(in_channels: int, classes: int, image_size: tuple[int, ...]) -> nn.Seq
     """A small plain CNN without any symmetry of its own: the witness of a held-out test.
 
     Kernels of 3 positions along each axis halve the longest one to at most 4 positions; the head
-    sees positions, since a network that averages over space could not notice a shift.
+    sees positions, since a network that averages over space could not notice a shift. Vectors,
+    which have one position, are read by two wider layers.
 
     >>> probe(1, 10, (8, 8))[-1]
     Linear(in_features=512, out_features=10, bias=True)
     """
     layers: list[nn.Module] = []
-    channels, width, size, stride = in_channels, 16, image_size, 1
-    dims = len(image_size)
-    while stride == 1 or max(size) > 4:
-        layers += _probe_block(channels, width, stride, dims)
-        size = tuple(-(-side // stride) for side in size)
-        channels, width, stride = width, 32, 2
-    layers += _probe_block(channels, width, 1, dims)
+    dims, vectors = len(image_size), image_size == (1,)
+    first, width = (VECTOR_WIDTH, VECTOR_WIDTH) if vectors else (16, 32)
+    kernel = 1 if vectors else 3
+    layers += _probe_block(in_channels, first, kernel, 1, dims)
+    size, channels = image_size, first
+    while max(size) > 4:
+        layers += _probe_block(channels, width, kernel, 2, dims)
+        size, channels = tuple(-(-side // 2) for side in size), width
+    layers += _probe_block(channels, width, kernel, 1, dims)
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(width * math.prod(size), classes))
 
 
-def _probe_block(in_channels: int, out_channels: int, stride: int, dims: int) -> list[nn.Module]:
+def _probe_block(
+    in_channels: int, out_channels: int, kernel: int, stride: int, dims: int
+) -> list[nn.Module]:
     norm = nn.GroupNorm(1, out_channels, affine=False)
-    return [_PLAIN[dims](in_channels, out_channels, 3, stride, padding=1), norm, nn.ReLU()]
+    convolution = _PLAIN[dims](in_channels, out_channels, kernel, stride, padding=kernel // 2)
+    return [convolution, norm, nn.ReLU()]

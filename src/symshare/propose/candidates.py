@@ -4,23 +4,31 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from symshare.groups import GroupAction, LatticeMap, from_permutations
+from symshare.groups import (
+    ChannelAction,
+    ChannelMap,
+    GroupAction,
+    LatticeMap,
+    from_permutations,
+)
 
 Permutation = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One transformation of the image grid that may be a symmetry.
+    """One transformation of the image grid, or of channels with it, that may be a symmetry.
 
     Attributes:
-        name: as in `symshare.groups`; `perm1`, `perm2`, ... for those that are no lattice map.
+        name: as in `symshare.groups`; `perm1`, `perm2`, ... for those that are no lattice map or
+            move many channels.
         permutation: source indices, `(g f)[p] = f[permutation[p]]` for f flattened over space.
         source: "lattice" (exact for the shape), "statistics" (found by backtracking), "moments"
             (learned from the same second moments) or "user".
         map: the lattice map, whose linear part acts on kernels; None if there is none.
         residual: distance from an automorphism of the second moments in units of the tolerance
             (see `symshare.propose.residual`); None where the search grid cannot express it.
+        channels: what it does to the channels; None where they stay.
     """
 
     name: str
@@ -28,6 +36,7 @@ class Candidate:
     source: str
     map: LatticeMap | None
     residual: float | None
+    channels: ChannelMap | None = None
 
     @property
     def has_kernel_map(self) -> bool:
@@ -43,6 +52,8 @@ class Candidate:
             "matrix": None if self.map is None else [list(row) for row in self.map.matrix],
             "shift": None if self.map is None else list(self.map.shift),
             "residual": self.residual,
+            "channels": None if self.channels is None else list(self.channels.sources),
+            "signs": None if self.channels is None else list(self.channels.signs),
         }
 
 
@@ -80,10 +91,11 @@ class Candidates:
         """Distances of all candidates but the identity from automorphisms of the moments."""
         return tuple(element.residual for element in self.elements[1:])
 
-    def action(self, names: Iterable[str] | None = None) -> GroupAction:
-        """The named candidates (all by default) as a `GroupAction`; the identity always belongs.
+    def action(self, names: Iterable[str] | None = None) -> GroupAction | ChannelAction:
+        """The named candidates (all by default) as an action; the identity always belongs.
 
-        Its `table`, `is_group` and `name` tell how they multiply as maps of the image grid.
+        Its `table`, `is_group` and `name` tell how they multiply as maps of the image grid, and,
+        where one of them moves channels, of these.
 
         Raises:
             ValueError: for a name that is no candidate.
@@ -93,8 +105,18 @@ class Candidates:
             raise ValueError(
                 f"Candidates.action: no candidate {unknown}; choose from {list(self.names)}"
             )
-        chosen = {e.name: e.permutation for e in self.elements if e.name in wanted}
-        return from_permutations(list(chosen.values()), self.shape, list(chosen))
+        chosen = [e for e in self.elements if e.name in wanted]
+        # The first of each name the moves of space; those that only occur with channels come last.
+        moves: dict[Permutation, str] = {}
+        for e in sorted(chosen, key=lambda e: e.channels is not None):
+            moves.setdefault(e.permutation, "id" if not moves else e.name)
+        grid = from_permutations(list(moves), self.shape, list(moves.values()))
+        of = next((e.channels for e in chosen if e.channels), None)
+        if of is None:
+            return grid
+        still = ChannelMap.identity(len(of.sources))
+        pairs = [(moves[e.permutation], e.channels or still) for e in chosen]
+        return ChannelAction(grid, pairs, [e.name for e in chosen])
 
     def to_json(self) -> dict[str, Any]:
         """Content of candidates.json: plain lists, numbers and strings."""
@@ -131,6 +153,13 @@ def _candidate_from_json(entry: Mapping[str, Any]) -> Candidate:
     map = None
     if entry["matrix"] is not None:
         map = LatticeMap(tuple(tuple(row) for row in entry["matrix"]), tuple(entry["shift"]))
+    # Folders of version 0.1 know no channels.
+    channels = entry.get("channels")
     return Candidate(
-        entry["name"], tuple(entry["permutation"]), entry["source"], map, entry["residual"]
+        entry["name"],
+        tuple(entry["permutation"]),
+        entry["source"],
+        map,
+        entry["residual"],
+        None if channels is None else ChannelMap(tuple(channels), tuple(entry["signs"])),
     )

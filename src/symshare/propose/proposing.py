@@ -1,6 +1,6 @@
 """Where candidate transformations come from: the lattice, the statistics of the data, the user."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
@@ -13,6 +13,8 @@ from torch import Tensor
 from symshare.data.pooling import few_cells, pooled
 from symshare.groups import (
     CAP,
+    ChannelAction,
+    ChannelMap,
     GroupAction,
     LatticeMap,
     closure,
@@ -27,9 +29,12 @@ from symshare.moments.statistics import FEWEST
 from symshare.names import AXES
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
 from symshare.propose.candidates import Candidate, Candidates, Permutation
+from symshare.propose.channels import moving_channels
 
-# Positions that the search over statistics can handle in about a second.
+# Positions that the search over statistics can handle in about a second, and how many numbers of
+# more than three channels: a step costs their square.
 POSITIONS = 100
+NUMBERS = 3 * POSITIONS
 # Assignments tried by the search over statistics.
 NODES = 600
 # Of each round of what is learned where these ran out: half of what kernels get, and enough here.
@@ -45,7 +50,8 @@ def propose(
     images: Float[Tensor, "N C *space"],
     *,
     periodic: tuple[str, ...] = (),
-    extra: GroupAction | None = None,
+    extra: GroupAction | ChannelAction | None = None,
+    channels: Sequence[str] = (),
     tolerance: float = 1.0,
     seed: int = 0,
 ) -> Candidates:
@@ -60,13 +66,21 @@ def propose(
        counts.
     3. Where that search ran out of steps and nothing was pooled, what doubly stochastic matrices
        learn from the same moments (`symshare.moments.commutant`).
-    4. The user's.
+    4. With each of these moves, or alone, the signed permutations of channels that leave the means
+       and covariances of channels in each part of space (`symshare.propose.channels`); the exchange
+       of channels that are named left and right.
+    5. The user's.
+
+    Of vectors [N, C, 1] the channels are the positions of the second and the third step, and there
+    are no others.
 
     Args:
         images: at least 8, finite, of one to three axes of space.
         periodic: axes ("L" of signals, "H" and "W" of images, "D" too of volumes) along which
             images wrap around; shifts as fine as a group of 48 elements allows.
-        extra: further candidates, over the image grid.
+        extra: further candidates, over the image grid and, where they move them, its channels. Of
+            vectors also a `GroupAction` on as many positions as there are channels.
+        channels: names of the channels; by default their numbers.
         tolerance: of the search over statistics, in units of its bootstrap tolerance.
         seed: of the bootstrap and of the choice of 10 000 images where there are more.
 
@@ -82,6 +96,8 @@ def propose(
     ('id', 'rot180', 'flipW', 'flipH')
     """
     shape = tuple(images.shape[2:])
+    if shape == (1,):
+        return _of_vectors(images, extra, channels, tolerance, seed)
     if not 1 <= len(shape) < len(AXES) or min(shape) < 2:
         raise ValueError(
             f"propose: expected images [N, C, *space] of one to three axes of space, each of two "
@@ -90,11 +106,7 @@ def propose(
     if len(images) < 8:
         raise ValueError(f"propose: expected at least 8 images, got {len(images)}; pass more")
     exact, coarse = _lattice_maps(shape, periodic)
-    users: dict[str, Permutation] = {}
-    if extra is not None:
-        rows = extra.permutation(shape).tolist()
-        users = dict(zip(extra.names, [tuple(row) for row in rows], strict=True))
-    pool = _Pool.of(shape)
+    pool = _Pool.of(shape, min(POSITIONS, NUMBERS // images.shape[1]))
     if len(images) > IMAGES:
         generator = torch.Generator().manual_seed(seed)
         chosen = torch.randperm(len(images), generator=generator)[:IMAGES]
@@ -105,14 +117,78 @@ def propose(
     for map in exact:
         pile.add_map(map, "lattice")
     capped, dropped = _add_automorphisms(pile, images, tolerance, seed)
-    for name, permutation in users.items():
-        pile.add(permutation, "user", name)
-    if users and len(pile.elements) > CAP:
+    if isinstance(extra, GroupAction):
+        for name, row in zip(extra.names, extra.permutation(shape).tolist(), strict=True):
+            pile.add(tuple(row), "user", name)
+        _check_count(len(pile.elements))
+    elements = list(pile.elements.values())
+    moved, cut = moving_channels(elements, images, channels, tolerance=tolerance, seed=seed)
+    elements += moved
+    if isinstance(extra, ChannelAction):
+        elements = _with_users(elements, extra, shape)
+    return Candidates(shape, tuple(elements), pool.grid, capped or coarse or cut, dropped)
+
+
+def _check_count(elements: int) -> None:
+    """Refuse more than are judged."""
+    if elements > CAP:
         raise ValueError(
-            f"propose: at most {CAP} elements are judged, got {len(pile.elements)} with those "
-            "handed over; hand over fewer"
+            f"propose: at most {CAP} elements are judged, got {elements} with those handed over; "
+            "hand over fewer"
         )
-    return Candidates(shape, tuple(pile.elements.values()), pool.grid, capped or coarse, dropped)
+
+
+def _with_users(
+    elements: Sequence[Candidate], extra: ChannelAction, shape: tuple[int, ...]
+) -> list[Candidate]:
+    """The candidates, and those of the user that are none of them yet."""
+    known = {(e.permutation, e.channels) for e in elements}
+    taken, made = {e.name for e in elements}, list(elements)
+    rows = extra.permutation(shape).tolist()
+    for name, row, (_, channels) in zip(extra.names, rows, extra.elements, strict=True):
+        permutation, moved = tuple(row), None if channels.is_identity else channels
+        if (permutation, moved) in known:
+            continue
+        map = lattice(torch.tensor(permutation), shape)
+        called = f"user_{name}" if name in taken else name
+        made.append(Candidate(called, permutation, "user", map, None, moved))
+    _check_count(len(made))
+    return made
+
+
+def _of_vectors(
+    vectors: Float[Tensor, "N C 1"],
+    extra: GroupAction | ChannelAction | None,
+    names: Sequence[str],
+    tolerance: float,
+    seed: int,
+) -> Candidates:
+    """Candidates of vectors: permutations of their channels, and the change of all signs."""
+    C = vectors.shape[1]
+    still = Candidate("id", (0,), "lattice", LatticeMap(((1,),), (0,)), 0.0)
+    found, capped, dropped = list[ChannelMap](), C > POSITIONS, 0
+    learned = set[ChannelMap]()
+    if C <= POSITIONS:
+        row = vectors.transpose(1, 2)
+        pool = _Pool((C,), (C,))
+        pile = _Pile((C,), pool, estimate(pool(row), seed=seed))
+        pile.add(tuple(range(C)), "lattice")
+        capped, dropped = _add_automorphisms(pile, row, tolerance, seed)
+        for candidate in list(pile.elements.values())[1:]:
+            found.append(ChannelMap(candidate.permutation, (1,) * C))
+            if candidate.source == "moments":
+                learned.add(found[-1])
+    moved, cut = moving_channels(
+        [still], vectors, names, found, learned=learned, tolerance=tolerance, seed=seed
+    )
+    if isinstance(extra, GroupAction):
+        rows = extra.permutation((C,)).tolist()
+        maps = [("id", ChannelMap(tuple(row), (1,) * C)) for row in rows]
+        extra = ChannelAction(hyperoctahedral(1).subset(["id"]), maps, extra.names)
+    elements = [still, *moved]
+    if extra is not None:
+        elements = _with_users(elements, extra, (1,))
+    return Candidates((1,), tuple(elements), (1,), capped or cut, dropped)
 
 
 @dataclass(frozen=True)
@@ -123,16 +199,17 @@ class _Pool:
     grid: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...]) -> "_Pool":
+    def of(cls, shape: tuple[int, ...], most: int = POSITIONS) -> "_Pool":
         """The finest grid that divides the image, of at least 4 cells along each axis."""
         for factor in range(1, max(shape) + 1):
             grid = tuple(side // factor for side in shape)
             exact = all(side % factor == 0 for side in shape)
             coarse = any(cells < min(4, side) for cells, side in zip(grid, shape, strict=True))
-            if exact and not coarse and prod(grid) <= POSITIONS:
+            if exact and not coarse and prod(grid) <= most:
                 return cls(shape, grid)
         # No common divisor: overlapping windows, which mirror and transpose like the image.
-        return cls(shape, few_cells(shape))
+        longest = max(int(most ** (1 / len(shape))), 2)
+        return cls(shape, tuple(min(cells, longest) for cells in few_cells(shape)))
 
     def __call__(self, images: Tensor) -> Float[np.ndarray, "N C P"]:
         return pooled(images.float(), self.grid).flatten(2).detach().cpu().numpy()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from symshare.names import THINGS, Things
+from symshare.names import Things, things_of
 from symshare.records.record import Record
 from symshare.settings import Kind
 
@@ -91,6 +91,8 @@ class Element(Judgement):
         kernel_permutation: The same on a kernel of 3 positions along each axis, without a shift;
             null where g is no lattice map.
         kernel_shape: Its shape, such as [3, 3]; null with `kernel_permutation`.
+        channels: The channel that each channel takes its values from; null where they stay.
+        signs: With it 1, or -1 where the values change sign.
         source: `lattice`, `statistics`, `moments` (learned from second moments where the search
             over statistics ran out of steps), `user` or `function` (handed over, and in no group):
             who proposed it.
@@ -102,6 +104,8 @@ class Element(Judgement):
     shape: tuple[int, ...]
     kernel_permutation: tuple[int, ...] | None
     kernel_shape: tuple[int, ...] | None
+    channels: tuple[int, ...] | None
+    signs: tuple[int, ...] | None
     source: str
     measure: float | None
 
@@ -296,7 +300,7 @@ class VerdictRecord(Record):
     @property
     def things(self) -> Things:
         """What the samples are called: signals, images or volumes."""
-        return THINGS[next((len(element.shape) for element in self.elements), 2)]
+        return things_of(self.elements[0].shape if self.elements else (1, 1))
 
 
 @dataclass(frozen=True)

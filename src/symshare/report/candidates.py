@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from symshare.names import exchange
@@ -89,7 +90,7 @@ def examples(folder: Folder) -> list[tuple[str, pictures.Picture]]:
     for values, label in zip(folder.images, folder.labels.tolist(), strict=True):
         name = folder.verdict.classes[label]
         alt = f"held-out image of class {name}"
-        shown.append((name, pictures.image(values, None, _limits(folder.images), alt)))
+        shown.append((name, pictures.image(values, _limits(folder.images), alt)))
     return shown
 
 
@@ -100,7 +101,7 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
     made = [
         Card(
             entry=entry,
-            what=sentences.element(entry.name, entry.source),
+            what=sentences.element(entry.name, entry.source, entry.channels, entry.signs),
             exchange=exchange(entry.label_map, verdict.classes),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),
@@ -127,28 +128,36 @@ def _on_image(folder: Folder) -> dict[str, Pair]:
     images, elements = folder.images, folder.verdict.elements
     if not len(images) or not elements:
         return {}
-    limits, flat = _limits(images), images.float().flatten(2)
-    permutations = {
-        e.name: torch.tensor(e.permutation) for e in elements if e.permutation is not None
-    }
-    changes = [(flat[..., p] - flat).square().mean(dim=(1, 2)) for p in permutations.values()]
+    limits, values = _limits(images), images.float()
+    moved = {e.name: _moved(values, e) for e in elements if e.permutation is not None}
+    changes = [(after - values).square().flatten(1).mean(1) for after in moved.values()]
     which = int(torch.stack(changes).amin(0).argmax())
-    chosen = images[which]
-    before = pictures.image(chosen, None, limits, "example image, original")
+    before = pictures.image(images[which], limits, "example image, original")
     pairs = {
-        name: (before, pictures.image(chosen, permutation, limits, f"the image after {name}"))
-        for name, permutation in permutations.items()
+        name: (before, pictures.image(after[which], limits, f"the image after {name}"))
+        for name, after in moved.items()
     }
-    for name, moved in folder.moved.items():
-        after = pictures.image(moved[which], None, limits, f"the image after {name}")
-        pairs[name] = before, after
+    for name, after in folder.moved.items():
+        pairs[name] = before, pictures.image(after[which], limits, f"the image after {name}")
     return pairs
 
 
+def _moved(images: Float[Tensor, "N C *space"], entry: Element) -> Float[Tensor, "N C *space"]:
+    """Images after a candidate that moves positions, channels or both."""
+    moved = images.flatten(2)[..., list(entry.permutation or ())].view_as(images)
+    if entry.channels is None or entry.signs is None:
+        return moved
+    signs = torch.tensor(entry.signs, dtype=images.dtype)
+    return moved[:, list(entry.channels)] * signs.view(-1, *[1] * (images.ndim - 2))
+
+
 def _on_kernel(entry: Element) -> Pair | None:
-    if entry.kernel_permutation is None or entry.kernel_shape is None:
+    order = entry.kernel_permutation
+    # What moves channels only has nothing to show here.
+    only_channels = entry.channels is not None and order == tuple(range(len(order or ())))
+    if order is None or entry.kernel_shape is None or only_channels:
         return None
-    permutation = torch.tensor(entry.kernel_permutation)
+    permutation = torch.tensor(order)
     before = pictures.positions(entry.kernel_shape, None, "kernel positions, original")
     alt = f"kernel positions after {entry.name}"
     return before, pictures.positions(entry.kernel_shape, permutation, alt)

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from symshare.names import VECTOR
+
 # The longer side of a picture of an image or of kernel positions [px].
 SIDE = 64
 POSITIVE = (230, 97, 1)
@@ -75,27 +77,22 @@ def _thin_out(pixels: Float[Tensor, "C H W"]) -> Float[Tensor, "C h w"]:
 
 def image(
     values: Float[Tensor, "C ..."],
-    permutation: Int[Tensor, " P"] | None,
     limits: tuple[float, float],
     alt: str,
 ) -> Picture:
-    """Draw an image, after a permutation of its positions if one is given.
+    """Draw an image.
 
-    (g f)[p] = f[permutation[p]]
-
-    A signal is drawn as a trace for each of at most four channels, a volume as three slices
-    through its middle, one across each axis.
+    A signal is drawn as a trace for each of at most four channels, a vector as one over its
+    numbers, a volume as three slices through its middle, one across each axis.
 
     Args:
         values: three channels of an image are drawn in colour, any other number as the grey mean.
-        permutation: source index of every position.
         limits: the values drawn black and white, or at the bottom and at the top.
         alt: what the picture shows, in words.
     """
-    if permutation is not None:
-        values = values.flatten(1)[:, permutation].reshape(values.shape)
     if values.ndim == 2:
-        return _traces(values.float(), limits, alt)
+        rows = values.T if values.shape[1:] == VECTOR else values
+        return _traces(rows.float(), limits, alt)
     if values.ndim == 4:
         return _grey(_slices(values.float()), limits, alt, SIDE)
     return _grey(values, limits, alt, SIDE)

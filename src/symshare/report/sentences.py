@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Sequence
 
+from symshare.groups import ChannelMap
 from symshare.records import NetworkName, VerdictRecord
 
 NONE = "\N{EN DASH}"
@@ -84,14 +85,29 @@ def duration(seconds: float) -> str:
     return f"{minutes}{GLUE}min {rest}{GLUE}s"
 
 
-def element(name: str, source: str) -> str:
+def element(
+    name: str,
+    source: str,
+    channels: Sequence[int] | None = None,
+    signs: Sequence[int] | None = None,
+) -> str:
     """What an element does and, unless it is a plain lattice element, who proposed it.
 
     >>> element("rot180", "lattice"), element("shift3", "statistics")
     ('half turn', "cyclic shift by 3; proposed by the data's statistics")
+    >>> element("reverse*(0 1)", "lattice", (1, 0, 2), (1, 1, -1))
+    'back to front, channels (0 1), the sign of 2 changed'
     """
-    shift = re.fullmatch(r"shift(\d+)", name)
-    what = f"cyclic shift by {shift[1]}" if shift else ELEMENTS.get(name, "")
+    move = name.partition("*")[0]
+    shift = re.fullmatch(r"shift(\d+)", move)
+    parts = [f"cyclic shift by {shift[1]}" if shift else ELEMENTS.get(move, "")]
+    if channels is not None and list(channels) != sorted(channels):
+        parts.append(f"channels {ChannelMap(tuple(channels), (1,) * len(channels)).word()}")
+    negative = [str(c) for c, sign in enumerate(signs or ()) if sign < 0]
+    if negative:
+        of = "all signs" if len(negative) == len(signs or ()) else f"the sign of {listed(negative)}"
+        parts.append(f"{of} changed")
+    what = ", ".join(part for part in parts if part)
     return "; ".join(part for part in (what, SOURCES.get(source, "")) if part)
 
 
