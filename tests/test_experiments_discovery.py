@@ -77,13 +77,72 @@ def test_what_a_photograph_may_have_is_open():
         assert lattice_truth((4, 4), law, maybe=["flipW"]).open == {moves[n] for n in names}
 
 
+ARRAYS = ("signals", "channels", "volumes", "vectors")
+"""Kinds of data sets that are no images under lattice moves alone."""
+
 ALL = [
     pytest.param(data, law, id=f"{data.name}-{law}")
     for sets in (CASES["dev"], CASES["test"], NULL["dev"], NULL["test"])
     for data in sets.values()
     for law in dict.fromkeys([data.laws[0], data.laws[-1]])
     if not data.name.startswith(FOLDERS) and not data.name.endswith("parity")
+    if data.kind not in ARRAYS
 ]
+OF_ARRAYS = [
+    pytest.param(data, id=data.name)
+    for sets in (CASES["dev"], CASES["test"], NULL["dev"], NULL["test"])
+    for data in sets.values()
+    if data.kind in ARRAYS
+]
+
+
+def moved_numbers(images, sources):
+    """What a signed move of all numbers makes of images."""
+    flat, sources = images.reshape(len(images), -1), np.asarray(sources)
+    return np.where(sources >= 0, flat[:, sources], -flat[:, ~sources])
+
+
+@pytest.mark.parametrize("data", OF_ARRAYS)
+def test_truths_of_arrays_hold_on_the_samples(data):
+    """The same with moves of channels: of two parts of the samples one is moved."""
+    upright = data.make(5, None)
+    images, truth = upright.images, upright.truth_under("none")
+    size, labels = images[0].size, upright.labels
+    truth = truth.of_numbers(size)
+    weights = np.random.default_rng(7).normal(size=(size, 60)) / (np.sqrt(size) * images.std())
+
+    def change(sources):
+        before, after = (
+            np.maximum(x.reshape(len(x), -1) @ weights + 0.3, 0)
+            for x in (images, moved_numbers(images, sources))
+        )
+        found = 0.0
+        for label in np.unique(labels):
+            apart = (after - before)[labels == label]
+            found = max(
+                found, np.max(np.abs(apart.mean(0)) * np.sqrt(len(apart)) / apart.std(0).clip(1e-9))
+            )
+        return found
+
+    for sources in sorted(truth.moves)[:: max(len(truth.moves) // 8, 1)]:
+        assert change(sources) < 5.5
+    channels, *space = images.shape[1:]
+    grid = np.arange(size).reshape(channels, *space)
+    others = {"negate": [~s for s in range(size)], "order": grid[::-1].ravel().tolist()}
+    others |= {
+        f"mirror {axis}": np.flip(grid, axis).ravel().tolist() for axis in range(1, grid.ndim)
+    }
+    others["step"] = np.roll(grid, 1, -1).ravel().tolist()
+    for name, sources in others.items():
+        if tuple(sources) not in truth.true:
+            assert change(sources) > 6, name
+    assert (truth.group is None) == (len(truth.true) == 1)
+    rows = [tuple(s if s >= 0 else size + ~s for s in g) for g in truth.true]
+    doubled = [(*row, *((s + size) % (2 * size) for s in row)) for row in rows]
+    action = from_permutations(sorted(doubled), 2 * size)
+    assert action.is_group
+    if truth.group:
+        assert action.name.replace("Z", "C") == truth.group.replace("Z", "C")
 
 
 def largest_change(images, labels, permutation, weights):

@@ -27,7 +27,7 @@ class Upright:
     """Images before a law has moved them, with the symmetries that they have by themselves.
 
     Attributes:
-        images: [N, C, H, W].
+        images: [N, C, H, W], or in the order of their layout.
         labels: [N].
         own: names of the lattice moves, beside the identity, that are symmetries.
         maybe: names of those of which it is not known.
@@ -40,6 +40,7 @@ class Upright:
         independent: number of images that are independent of one another; None for all.
         clean: share of the labels that were not redrawn.
         learnable: whether a small network can learn the label from so many images.
+        layout: order of the axes, as the judge is told.
     """
 
     images: np.ndarray
@@ -53,6 +54,7 @@ class Upright:
     independent: int | None = None
     clean: float = 1.0
     learnable: bool = True
+    layout: str = "NCHW"
 
     def truth_under(self, law: str) -> Truth:
         """The symmetries of the images as a law leaves them.

@@ -32,7 +32,7 @@ def discovery_command(
         list: name the data sets of the half with their laws, and run nothing.
         cases: only these data sets, or one under one law, as in digits,letters/quarter.
         seeds: runs of each case; by default 1 in the development half and 5 in the test half.
-        null: runs on clean data without any symmetry; by default 45, and 306 in the test half.
+        null: runs on clean data without any symmetry; by default 48, and 312 in the test half.
         method: symshare; former, its rule with second moments, from the history; kernel, a
             randomisation test of invariance; augmentation, whose loss is compared; gates, a
             measure that is learned with the label.

@@ -10,10 +10,12 @@ from experiments.discovery.answers import Answer, Question
 from experiments.discovery.command import Method
 from experiments.discovery.former import ask_former
 from experiments.discovery.rivals import ask_augmentation, ask_gates, ask_kernel
+from experiments.discovery.truths import Permutation, signed
 from symshare.data import split, transform
 from symshare.discovery.config import BUDGETS
 from symshare.discovery.judging import verdict_on
 from symshare.discovery.search import judge_pool
+from symshare.propose import Candidate
 
 
 def ask_symshare(question: Question) -> Answer:
@@ -31,7 +33,7 @@ def ask_symshare(question: Question) -> Answer:
         found=verdict.found or verdict.approximate,
         capped=candidates.capped,
         possible=verdict.possible,
-        moves={element.name: element.permutation for element in candidates.elements[1:]},
+        moves={element.name: _move(element) for element in candidates.elements[1:]},
         statuses={j.name: j.status for j in verdict.judgements},
         maps={
             j.name: j.label_map
@@ -60,6 +62,15 @@ def ask_symshare(question: Question) -> Answer:
         },
         seconds=round(time.perf_counter() - start, 1),
     )
+
+
+def _move(candidate: Candidate) -> Permutation:
+    """A candidate as a move of positions, or, where channels move too, of all numbers."""
+    if candidate.channels is None:
+        return candidate.permutation
+    P, channels = len(candidate.permutation), candidate.channels
+    sources = [P * c + p for c in channels.sources for p in candidate.permutation]
+    return signed(sources, [sign for sign in channels.signs for _ in range(P)])
 
 
 def _rounded(*values: float) -> list[float]:

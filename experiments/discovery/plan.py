@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from experiments.discovery import cases, sources
+from experiments.discovery import arrays, cases, sources
 from experiments.discovery.cases import Upright
 from experiments.discovery.command import Half, Method
 
@@ -15,7 +15,7 @@ Make = Callable[[int, Path | None], Upright]
 SEEDS: dict[Half, int] = {"dev": 1, "test": 5}
 """Runs of each case."""
 
-NULL_RUNS: dict[Half, int] = {"dev": 45, "test": 306}
+NULL_RUNS: dict[Half, int] = {"dev": 48, "test": 312}
 """Runs on data without a symmetry, a multiple of the number of such data sets."""
 
 FIRST_SEED: dict[Half, int] = {"dev": 1_000, "test": 2_000}
@@ -75,6 +75,12 @@ def _made(make: Callable[..., Upright], n: int, **options: object) -> Make:
     return lambda seed, root: make(n, seed, **options)
 
 
+def _planted(
+    n: int, look: int, shape: tuple[int, ...], group: str | None, **options: object
+) -> Make:
+    return _made(arrays.planted, n, look=look, shape=shape, group=group, **options)
+
+
 def _by_name(*sets: DataSet) -> dict[str, DataSet]:
     return {data.name: data for data in sets}
 
@@ -112,6 +118,12 @@ CASES: dict[Half, dict[str, DataSet]] = {
         ),
         DataSet("hidden-turns", "hidden groups", _made(cases.hidden, 4000, look=17, law="quarter")),
         DataSet("parity", "unlearnable", _made(cases.parity, 6000)),
+        DataSet("echoes", "signals", _planted(4000, 71, (1, 40), "reversal")),
+        DataSet("leads", "channels", _planted(4000, 72, (6, 32), "lead swap")),
+        DataSet("signs", "channels", _planted(4000, 73, (2, 24), "sign")),
+        DataSet("red-blue", "channels", _planted(4000, 74, (3, 8, 8), "colours")),
+        DataSet("turned-volumes", "volumes", _planted(4000, 75, (1, 6, 6, 6), "about an axis")),
+        DataSet("wheel", "vectors", _planted(4000, 76, (12,), "wheel of six")),
     ),
     "test": _by_name(
         DataSet("mnist-held-out", "written", sources.mnist_held_out, _POINTS),
@@ -204,6 +216,14 @@ CASES: dict[Half, dict[str, DataSet]] = {
         ),
         DataSet("hidden-flips", "hidden groups", _made(cases.hidden, 4000, look=50, law="flips")),
         DataSet("wide-parity", "unlearnable", _made(cases.parity, 6000, side=12)),
+        DataSet("two-traces", "signals", _planted(4000, 81, (2, 50), "reversal", classes=4)),
+        DataSet("wrapped", "signals", _planted(4000, 82, (2, 12), "ring", noise=0.5)),
+        DataSet("twisted", "channels", _planted(4000, 83, (3, 28), "twisted")),
+        DataSet("pairs", "channels", _planted(4000, 84, (4, 20), "pairs", classes=5)),
+        DataSet("turned-colours", "channels", _planted(4000, 85, (3, 9, 9), "turned colours")),
+        DataSet("cubes", "volumes", _planted(6000, 86, (1, 5, 5, 5), "cube", noise=0.5)),
+        DataSet("mirrored", "volumes", _planted(4000, 87, (1, 7, 6, 5), "mirrored volume")),
+        DataSet("triples", "vectors", _planted(4000, 88, (12,), "triples")),
     ),
 }
 """The data sets of both halves by name; no data set is in both."""
@@ -215,6 +235,9 @@ NULL: dict[Half, dict[str, DataSet]] = {
         DataSet("null-saw", "even moments", _made(cases.saw, 1500, lame=True)),
         DataSet("null-sky", "colours trade", _made(cases.sky, 1500)),
         DataSet("null-swaps", "labels move", _made(cases.mirror_swaps, 2000, look=19, classes=4)),
+        DataSet("null-leads", "channels", _planted(2000, 77, (4, 24), None)),
+        DataSet("null-volumes", "volumes", _planted(2000, 78, (1, 5, 5, 5), None)),
+        DataSet("null-wheel", "vectors", _planted(2000, 79, (10,), None)),
     ),
     "test": _by_name(
         DataSet("null-roman", "glyphs", partial(_ROMAN, n=1500)),
@@ -226,6 +249,10 @@ NULL: dict[Half, dict[str, DataSet]] = {
         DataSet("null-hands", "labels move", _made(cases.handed, 1500, look=64)),
         DataSet("null-poses", "no group", _made(cases.some_poses, 2000, look=65, shares=_UNEQUAL)),
         DataSet("null-rare", "rare class", _made(cases.rare_upright, 3000, look=66, share=0.05)),
+        DataSet("null-traces", "signals", _planted(2000, 91, (2, 36), None)),
+        DataSet("null-colours", "channels", _planted(2000, 92, (3, 8, 8), None)),
+        DataSet("null-cubes", "volumes", _planted(2000, 93, (1, 6, 5, 4), None)),
+        DataSet("null-triples", "vectors", _planted(2000, 94, (9,), None)),
     ),
 }
 """Clean data sets in which no candidate is a symmetry, small enough for a few seconds each."""

@@ -106,9 +106,15 @@ def ask(run: Run, root: Path | None) -> dict[str, Any]:
     """
     upright = run.data_set.make(run.seed, root)
     truth = upright.truth_under(run.law)
-    images = moved_by(upright.images, run.law, np.random.default_rng([run.seed, 2]))
+    images = upright.images
+    if run.law != "none":
+        images = moved_by(images, run.law, np.random.default_rng([run.seed, 2]))
     images = images.astype(np.float32)
-    data = LabelledImages.from_arrays(images, upright.labels, layout="NCHW", groups=upright.groups)
+    if upright.layout == "NC":
+        images = images[..., 0]
+    data = LabelledImages.from_arrays(
+        images, upright.labels, layout=upright.layout, groups=upright.groups
+    )
     answer = METHODS[run.method](Question(data, upright.periodic, run.seed))
     found = score(answer, truth, images)
     return {

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from experiments.discovery.answers import Answer
-from experiments.discovery.truths import Truth, same_on, verify
+from experiments.discovery.truths import Truth, of_numbers, same_on, verify
 
 Outcome = Literal["exact", "missed", "weak", "wrong name", "false"]
 
@@ -48,6 +48,10 @@ def score(answer: Answer, truth: Truth, images: np.ndarray) -> Score:
         truth: the symmetries.
         images: that were asked about; moves that do the same to each of them are the same.
     """
+    numbers = int(np.prod(images.shape[1:]))
+    truth = truth.of_numbers(numbers)
+    moves = {name: of_numbers(move, numbers) for name, move in answer.moves.items()}
+    answer = replace(answer, moves=moves)
     said = verify(truth, answer.moves, images)
     maps, exchanges = answer.maps or {}, truth.exchanges if answer.maps is not None else frozenset()
     for name, label_map in maps.items():

@@ -1,11 +1,13 @@
 """Which moves of the pixels are symmetries of data, as far as that follows from how they are made.
 
 A move is written as everywhere in symshare: source indices over the pixels, `(g f)[p] = f[g[p]]`.
+One that moves channels is written over all numbers of a sample, channels slow, and a number that
+changes its sign on the way by the complement `~s` of its source.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -54,6 +56,19 @@ class Truth:
     def group_for(self, exchanging: bool) -> str | None:
         """What a method should name that may move labels, or that takes them as fixed."""
         return self.exchange_group if exchanging and self.exchanges else self.group
+
+    def of_numbers(self, numbers: int) -> "Truth":
+        """The same with moves of so many numbers."""
+
+        def every(moves: Iterable[Permutation]) -> frozenset[Permutation]:
+            return frozenset(of_numbers(move, numbers) for move in moves)
+
+        return replace(
+            self,
+            true=every(self.true),
+            open=every(self.open),
+            exchanges=frozenset((of_numbers(g, numbers), m) for g, m in self.exchanges),
+        )
 
     @property
     def large(self) -> bool:
@@ -167,19 +182,42 @@ def scrambled(truth: Truth, order: Permutation) -> Truth:
     return Truth(moved(truth.true), moved(truth.open), truth.group)
 
 
+def signed(sources: Iterable[int], signs: Iterable[float]) -> Permutation:
+    """A move of numbers, of which some change sign.
+
+    >>> signed([1, 0, 2], [1, 1, -1])
+    (1, 0, -3)
+    """
+    return tuple(int(s) if sign > 0 else ~int(s) for s, sign in zip(sources, signs, strict=True))
+
+
+def of_numbers(move: Permutation, numbers: int) -> Permutation:
+    """A move as one of so many numbers, where it is one of positions, alike for all channels.
+
+    >>> of_numbers((1, 0), 4)
+    (1, 0, 3, 2)
+    """
+    positions = len(move)
+    return tuple(start + s for start in range(0, numbers, positions) for s in move)
+
+
 def same_on(images: np.ndarray, g: Permutation, h: Permutation) -> bool:
     """Whether two moves make the same of every image, as they do where they differ on dead pixels.
 
     Args:
-        images: [N, C, H, W].
-        g: a move.
+        images: [N, ...].
+        g: a move of all numbers of an image.
         h: another.
     """
     where = np.flatnonzero(np.asarray(g) != np.asarray(h))
     one, other = np.asarray(g)[where], np.asarray(h)[where]
-    flat = images.reshape(len(images), images.shape[1], -1)
+    flat = images.reshape(len(images), -1)
+
+    def moved(x: np.ndarray, sources: np.ndarray) -> np.ndarray:
+        return np.where(sources >= 0, x[:, sources], -x[:, ~sources])
+
     # Most moves differ on the first images; only those that do not are compared on all.
-    return all(np.array_equal(x[..., one], x[..., other]) for x in (flat[:9], flat))
+    return all(np.array_equal(moved(x, one), moved(x, other)) for x in (flat[:9], flat))
 
 
 def verify(truth: Truth, named: Mapping[str, Permutation], images: np.ndarray) -> dict[str, str]:
