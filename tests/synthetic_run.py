@@ -434,6 +434,7 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
             "symshare discover digits --transform quarter --seed 0 --out runs/digits-quarter"
         ],
         "classes": classes,
+        "channels": [],
     }
     (folder / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
     (folder / "config.yaml").write_text(

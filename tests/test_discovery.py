@@ -221,7 +221,9 @@ def test_leads_that_are_swapped_and_reversed_together(tmp_path):
     assert "channels:\n  - - 1\n    - 0\n    - 3\n    - 2\n  signs:\n  - - -1\n" in network
     assert found.record.planned == ("cnn", "found", "gated")
     assert element.measure is not None
-    assert "back to front, channels (0 1)(2 3), all signs changed" in found.report.read_text()
+    words = "channels 0 and 1 exchanged, channels 2 and 3 exchanged and all signs changed"
+    assert found.record.sentence.startswith(f"Moved by reverse with {words}, these signals mean")
+    assert f"back to front, {words}" in found.report.read_text()
 
 
 def test_vectors_under_a_hidden_group(tmp_path):

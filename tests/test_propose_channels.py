@@ -132,8 +132,8 @@ def test_names_of_channels_propose_the_exchange_of_left_and_right() -> None:
     assert "(left arm right arm)" in names(propose(x, channels=called))
     assert names(propose(x)) == {"negate", "reverse*negate"}
     assert pairs_by_name(["a", "b"]) is None
-    assert pairs_by_name(["L_hand", "L_hand", "R_hand"]) is None
-    with pytest.raises(ValueError, match="a name for each of 3 channels, got 2"):
+    assert pairs_by_name(["L_hand", "L-hand", "R_hand"]) is None
+    with pytest.raises(ValueError, match="a name of its own for each of 3 channels, got"):
         propose(x, channels=("a", "b"))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from importlib.metadata import version
 
 from symshare.discovery.config import DiscoveryConfig
-from symshare.discovery.wording import caveats, sentence
+from symshare.discovery.wording import caveats, in_words, sentence
 from symshare.groups.channels import called
 from symshare.judge import Verdict
 from symshare.names import things_of
@@ -75,7 +75,13 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         transform=config.transform,
         **{name: value for name, value in vars(verdict).items() if name in shared},
         verdict=verdict.word,
-        sentence=sentence(verdict, candidates.capped, judged.classes, things_of(candidates.shape)),
+        sentence=sentence(
+            verdict,
+            candidates.capped,
+            judged.classes,
+            things_of(candidates.shape),
+            in_words(candidates, config.channels),
+        ),
         capped=candidates.capped,
         caveats=(
             *caveats(verdict, candidates, judged.classes, config.periodic),
@@ -92,6 +98,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         versions={"python": platform.python_version(), **{p: version(p) for p in packages}},
         commands=(judged.command,),
         classes=judged.classes,
+        channels=config.channels,
     )
 
 

@@ -1,5 +1,8 @@
 """The verdict in words."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from symshare.groups import CAP
 from symshare.judge import Verdict
 from symshare.names import AXES, Things, exchange, things_of
@@ -7,7 +10,13 @@ from symshare.propose import Candidates
 from symshare.records import Judgement
 
 
-def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: Things) -> str:
+def sentence(
+    verdict: Verdict,
+    capped: bool,
+    classes: tuple[str, ...],
+    things: Things,
+    said: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """What was found, for a reader who reads nothing else: plain words, then the numbers.
 
     Args:
@@ -15,6 +24,7 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: T
         capped: whether the group of the data may be larger than what was judged.
         classes: names of the classes.
         things: what the samples are called.
+        said: what candidates are called, beside their names, see :func:`in_words`.
     """
     knows = f"of the {verdict.power.gain:.2f} nats that a network knows about the label"
     members = verdict.found or verdict.approximate
@@ -32,7 +42,7 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: T
             shown = [name for c, name in enumerate(classes) if c not in open_]
             left = [name for c, name in enumerate(classes) if c in open_]
             rest += f". This holds for {_classes(shown)}; of {_classes(left)} it was not shown"
-        moves = _listed([_with_map(j, classes) for j in judged])
+        moves = _listed([_with_map(j, classes, said.get(j.name)) for j in judged])
         same = f"Moved by {moves}, these {things.many} mean the same"
         if verdict.word == "group":
             return f"{same}: {has} {verdict.group}. {cost}{rest}."
@@ -83,10 +93,27 @@ def sentence(verdict: Verdict, capped: bool, classes: tuple[str, ...], things: T
     )
 
 
-def _with_map(judgement: Judgement, classes: tuple[str, ...]) -> str:
+def in_words(candidates: Candidates, channels: tuple[str, ...] = ()) -> dict[str, str]:
+    """What candidates that move channels are called in sentences, where there are short words.
+
+    Args:
+        candidates: what was judged.
+        channels: names of the channels, where they have some.
+    """
+    of_space = {e.permutation: e.name for e in candidates.elements if e.channels is None}
+    said = {}
+    for element in candidates.elements:
+        if element.channels is not None and (moved := element.channels.phrase(channels)):
+            name = of_space.get(element.permutation, element.name)
+            said[element.name] = moved if name == "id" else f"{name} with {moved}"
+    return said
+
+
+def _with_map(judgement: Judgement, classes: tuple[str, ...], name: str | None = None) -> str:
     """The name of a candidate, and what it does to the classes."""
+    name = name or judgement.name
     moved = exchange(judgement.label_map, classes)
-    return f"{judgement.name} with {moved}" if moved else judgement.name
+    return f"{name} with {moved}" if moved else name
 
 
 def caveats(

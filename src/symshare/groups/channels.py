@@ -93,6 +93,36 @@ class ChannelMap:
             negated = f"negate{colon}{','.join(called[c] for c in negative)}"
         return "*".join(part for part in (cycles, negated) if part)
 
+    def phrase(self, names: Sequence[str] = ()) -> str:
+        """What it does in words, for at most four exchanges; empty where there is no short way.
+
+        Args:
+            names: of the channels; by default their numbers.
+
+        >>> ChannelMap((1, 0, 2), (1, 1, -1)).phrase()
+        'channels 0 and 1 exchanged and the sign of channel 2 changed'
+        >>> ChannelMap((1, 0), (-1, -1)).phrase(("left", "right"))
+        'left and right exchanged and all signs changed'
+        """
+        C = len(self.sources)
+        called = list(names) or [f"channel {c}" for c in range(C)]
+        moved = [c for c in range(C) if self.sources[c] != c]
+        negative = [called[c] for c in range(C) if self.signs[c] < 0]
+        if len(moved) > 8 or any(self.sources[self.sources[c]] != c for c in moved):
+            return ""
+        pairs = [(c, self.sources[c]) for c in moved if c < self.sources[c]]
+        parts = [
+            f"{called[a]} and {called[b]} exchanged" if names else f"channels {a} and {b} exchanged"
+            for a, b in pairs
+        ]
+        if len(negative) == C:
+            parts.append("all signs changed")
+        elif negative:
+            of = " and ".join(negative)
+            parts.append(f"the sign{'s' * (len(negative) > 1)} of {of} changed")
+        *most, last = parts or [""]
+        return f"{', '.join(most)} and {last}" if most else last
+
 
 class ChannelAction(Action):
     """A finite set of transformations that move positions and channels, the identity first.

@@ -6,6 +6,7 @@ stationary field admits the half turn, any ring the reversal) and know nothing o
 
 from symshare.propose.automorphisms import Automorphisms, Moments, automorphisms, estimate, residual
 from symshare.propose.candidates import Candidate, Candidates
+from symshare.propose.channels import check_names
 from symshare.propose.proposing import propose
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Candidates",
     "Moments",
     "automorphisms",
+    "check_names",
     "estimate",
     "propose",
     "residual",

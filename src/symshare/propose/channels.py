@@ -69,10 +69,7 @@ def moving_channels(
         The candidates, and whether some were left out, or not searched for.
     """
     C, space = images.shape[1], tuple(images.shape[2:])
-    if len(names) not in (0, C):
-        raise ValueError(
-            f"propose: expected a name for each of {C} channels, got {len(names)}: {list(names)}"
-        )
+    check_names(names, C)
     still = ChannelMap.identity(C)
     here = elements[0].permutation
     generators: list[tuple[Pair, str]] = []
@@ -108,6 +105,19 @@ def moving_channels(
         value = residuals.get(pair)
         made.append(Candidate(name, pair[0], sources[pair], move.map, value, pair[1]))
     return made, cut
+
+
+def check_names(names: Sequence[str], channels: int) -> None:
+    """Refuse names of channels that are not one for each, or twice the same.
+
+    Raises:
+        ValueError: for such names.
+    """
+    if len(names) not in (0, channels) or len(set(names)) < len(names):
+        raise ValueError(
+            f"channels: expected a name of its own for each of {channels} channels, got "
+            f"{list(names)}; name all of them in their order, or none"
+        )
 
 
 def _multiply(g: Pair, h: Pair) -> Pair:

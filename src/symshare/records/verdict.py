@@ -263,6 +263,7 @@ class VerdictRecord(Record):
         versions: Version of Python and of each package that the numbers depend on.
         commands: The command or call that does it again.
         classes: Names of the classes; labels are indices into it.
+        channels: Names of the channels; empty where they are numbered from 0.
     """
 
     schema: Literal[2] = 2
@@ -296,6 +297,7 @@ class VerdictRecord(Record):
     versions: dict[str, str]
     commands: tuple[str, ...]
     classes: tuple[str, ...]
+    channels: tuple[str, ...]
 
     @property
     def things(self) -> Things:

@@ -101,7 +101,9 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
     made = [
         Card(
             entry=entry,
-            what=sentences.element(entry.name, entry.source, entry.channels, entry.signs),
+            what=sentences.element(
+                entry.name, entry.source, entry.channels, entry.signs, verdict.channels
+            ),
             exchange=exchange(entry.label_map, verdict.classes),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),

@@ -90,23 +90,21 @@ def element(
     source: str,
     channels: Sequence[int] | None = None,
     signs: Sequence[int] | None = None,
+    names: Sequence[str] = (),
 ) -> str:
     """What an element does and, unless it is a plain lattice element, who proposed it.
 
     >>> element("rot180", "lattice"), element("shift3", "statistics")
     ('half turn', "cyclic shift by 3; proposed by the data's statistics")
     >>> element("reverse*(0 1)", "lattice", (1, 0, 2), (1, 1, -1))
-    'back to front, channels (0 1), the sign of 2 changed'
+    'back to front, channels 0 and 1 exchanged and the sign of channel 2 changed'
     """
     move = name.partition("*")[0]
     shift = re.fullmatch(r"shift(\d+)", move)
     parts = [f"cyclic shift by {shift[1]}" if shift else ELEMENTS.get(move, "")]
-    if channels is not None and list(channels) != sorted(channels):
-        parts.append(f"channels {ChannelMap(tuple(channels), (1,) * len(channels)).word()}")
-    negative = [str(c) for c, sign in enumerate(signs or ()) if sign < 0]
-    if negative:
-        of = "all signs" if len(negative) == len(signs or ()) else f"the sign of {listed(negative)}"
-        parts.append(f"{of} changed")
+    if channels is not None:
+        moved = ChannelMap(tuple(channels), tuple(signs or (1,) * len(channels)))
+        parts.append(moved.phrase(names) or f"channels {moved.word(names)}")
     what = ", ".join(part for part in parts if part)
     return "; ".join(part for part in (what, SOURCES.get(source, "")) if part)
 
