@@ -244,6 +244,34 @@ def test_vectors_under_a_hidden_group(tmp_path):
     assert found.record.accuracy["found"].n == found.record.accuracy["cnn"].n == 1
 
 
+def test_vectors_that_admit_no_permutation_are_judged_by_nothing(tmp_path):
+    vectors, labels = noisy((10,), 900, 0)
+    vectors = vectors * torch.linspace(1, 3, 10)
+    found = symshare.discover(vectors, labels, layout="NC", out=tmp_path / "run", budget="quick")
+    assert (found.verdict, found.record.elements) == ("none", ())
+    assert found.record.sentence.startswith("No symmetry: second moments of the vectors admit no")
+    assert "nothing to judge" in found.report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((401,), {}, "vectors of at most 400 numbers are searched, got 401"),
+        ((6,), {"periodic": ("L",)}, r"vectors of shape \(1,\) have no axes, got \['L'\]"),
+        ((6,), {"channels": ("a", "b")}, "a name of its own for each of 6 channels"),
+        ((6,), {"channels": ("a",) * 6}, "a name of its own for each of 6 channels"),
+        ((6,), {"transform": "flip"}, "expected at least 1 axes of space, got 0"),
+        ((6,), {"candidates": groups.cyclic_shifts(7)}, "defined on shape \\(7,\\) only"),
+    ],
+    ids=["long", "periodic", "few names", "one name", "flip", "another ring"],
+)
+def test_vectors_that_are_refused_leave_nothing(tmp_path, shape, options, message):
+    vectors, labels = noisy(shape, 60, 0)
+    with pytest.raises(ValueError, match=message):
+        symshare.discover(vectors, labels, layout="NC", out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
 def test_volumes_that_may_be_turned_about_one_axis(tmp_path):
     volumes, labels = noisy((7, 7, 7), 600, 0)
     steps = torch.randint(4, (600,), generator=torch.Generator().manual_seed(1)).tolist()

@@ -26,7 +26,7 @@ from symshare.files import claimed, open_tensors
 from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Function, decide, divisions
 from symshare.models import MNIST
-from symshare.propose import check_names
+from symshare.propose import check_names, check_shape
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
@@ -151,7 +151,9 @@ def _discover(
     transform = named_transform(config.transform)
     splits = parts(seed=config.seed)
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
-    check_names(config.channels, splits.train.images.shape[1])
+    _, channels, *space = splits.train.images.shape
+    check_names(config.channels, channels)
+    check_shape(channels, tuple(space), config.periodic, handed.action is not None)
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     if pool.groups is not None:
         list(divisions(pool, config.seed))  # refuses groups that leave a class on one side

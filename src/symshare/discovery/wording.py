@@ -63,6 +63,11 @@ def sentence(
             f"after {best.name} at least {best.kept_share_min:.0%} of the {things.many} of every "
             "class are still recognised."
         )
+    if verdict.word == "none" and not verdict.judgements:
+        return (
+            f"No symmetry: second moments of the {things.many} admit no permutation of their "
+            f"{things.positions}, so there was nothing to judge."
+        )
     if verdict.word == "none":
         broken = [j for j in verdict.judgements if j.status == "broken"]
         if not broken:

@@ -304,7 +304,8 @@ class _Questions:
     def asked(self) -> Tensor:
         """The moves that normal laws are asked about: permutations, no scrambles of many pixels."""
         known = range(1, len(self.moves) - 2 * RANDOM_PERMUTATIONS)
-        return torch.tensor([g for g in known if g not in self.moves.functions])
+        asked = [g for g in known if g not in self.moves.functions]
+        return torch.tensor(asked, dtype=torch.int64)
 
     def training_of(self, fold: int) -> OptimConfig:
         """How the witness of a fold is trained: for half as long in the first round."""
@@ -453,7 +454,8 @@ def _few_numbers(
         for row, same in zip(touched, alike.tolist(), strict=True)
     ]
     sizes = sorted({(count, of) for count, of in counts if 2 * count < of})
-    return sizes, torch.tensor([sizes.index(n) if n in sizes else -1 for n in counts])
+    which = [sizes.index(n) if n in sizes else -1 for n in counts]
+    return sizes, torch.tensor(which, dtype=torch.int64)
 
 
 def _touched(function: Function, images: Float[Tensor, "N C *space"]) -> Bool[Tensor, "1 E"]:
@@ -498,7 +500,7 @@ class _Oracle:
         device = next(model.parameters()).device
         L, size = len(moves), max(_ASKED // len(moves), 1)
         by_law = torch.zeros(2, L, len(data))
-        if self.laws is not None:
+        if self.laws is not None and len(self.asked):
             images, labels = data.images.cpu(), data.labels.cpu()
             asked, signs = moves.sources[self.asked], moves.signs[self.asked]
             found = self.laws.margins(images, labels, asked, signs, maps[self.asked])

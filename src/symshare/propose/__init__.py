@@ -7,7 +7,7 @@ stationary field admits the half turn, any ring the reversal) and know nothing o
 from symshare.propose.automorphisms import Automorphisms, Moments, automorphisms, estimate, residual
 from symshare.propose.candidates import Candidate, Candidates
 from symshare.propose.channels import check_names
-from symshare.propose.proposing import propose
+from symshare.propose.proposing import check_shape, propose
 
 __all__ = [
     "Automorphisms",
@@ -16,6 +16,7 @@ __all__ = [
     "Moments",
     "automorphisms",
     "check_names",
+    "check_shape",
     "estimate",
     "propose",
     "residual",

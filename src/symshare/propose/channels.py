@@ -18,6 +18,7 @@ from torch import Tensor
 
 from symshare.groups import CAP, ChannelMap, compose, generated
 from symshare.groups.channels import called
+from symshare.names import VECTOR
 from symshare.propose.automorphisms import DEPENDENCE, MARGIN
 from symshare.propose.candidates import Candidate, Permutation
 
@@ -79,7 +80,7 @@ def moving_channels(
     residuals, cut = dict[Pair, float](), C > CHANNELS
     if C <= CHANNELS:
         moments = of_channels(images, seed=seed)
-        if space != (1,):
+        if space != VECTOR:
             residuals, cut = _with_moves(elements, moments, tolerance)
         admitted = sorted((p for p in residuals if p[1] != still), key=lambda p: residuals[p])
         admitted += [(here, m) for m in negations(moments)]

@@ -26,7 +26,7 @@ from symshare.groups import (
 )
 from symshare.moments import commutant, of_samples
 from symshare.moments.statistics import FEWEST
-from symshare.names import AXES
+from symshare.names import AXES, VECTOR, things_of
 from symshare.propose.automorphisms import ALIKE, Moments, automorphisms, estimate, residual
 from symshare.propose.candidates import Candidate, Candidates, Permutation
 from symshare.propose.channels import moving_channels
@@ -35,6 +35,8 @@ from symshare.propose.channels import moving_channels
 # more than three channels: a step costs their square.
 POSITIONS = 100
 NUMBERS = 3 * POSITIONS
+# Numbers of a vector up to which permutations are learned instead.
+LONGEST = 400
 # Assignments tried by the search over statistics.
 NODES = 600
 # Of each round of what is learned where these ran out: half of what kernels get, and enough here.
@@ -96,7 +98,8 @@ def propose(
     ('id', 'rot180', 'flipW', 'flipH')
     """
     shape = tuple(images.shape[2:])
-    if shape == (1,):
+    if shape == VECTOR:
+        check_shape(images.shape[1], shape, periodic, extra is not None)
         return _of_vectors(images, extra, channels, tolerance, seed)
     if not 1 <= len(shape) < len(AXES) or min(shape) < 2:
         raise ValueError(
@@ -105,6 +108,7 @@ def propose(
         )
     if len(images) < 8:
         raise ValueError(f"propose: expected at least 8 images, got {len(images)}; pass more")
+    check_shape(images.shape[1], shape, periodic, extra is not None)
     exact, coarse = _lattice_maps(shape, periodic)
     pool = _Pool.of(shape, min(POSITIONS, NUMBERS // images.shape[1]))
     if len(images) > IMAGES:
@@ -127,6 +131,34 @@ def propose(
     if isinstance(extra, ChannelAction):
         elements = _with_users(elements, extra, shape)
     return Candidates(shape, tuple(elements), pool.grid, capped or coarse or cut, dropped)
+
+
+def check_shape(
+    channels: int, shape: tuple[int, ...], periodic: tuple[str, ...], handed: bool
+) -> None:
+    """Refuse what no candidates are proposed for.
+
+    Args:
+        channels: of the images.
+        shape: of their axes of space.
+        periodic: axes that are said to wrap around.
+        handed: whether the user has candidates.
+
+    Raises:
+        ValueError: for an unknown axis, or vectors that are too long to be searched.
+    """
+    axes = "" if shape == VECTOR else AXES[len(shape)]
+    if unknown := [axis for axis in periodic if axis not in axes]:
+        has = f"the axes {', '.join(axes)}" if axes else "no axes"
+        raise ValueError(
+            f"propose: {things_of(shape).many} of shape {shape} have {has}, got {unknown} as "
+            f"periodic; {'name some of these' if axes else 'leave it out'}"
+        )
+    if shape == VECTOR and channels > LONGEST and not handed:
+        raise ValueError(
+            f"propose: vectors of at most {LONGEST} numbers are searched, got {channels}; hand "
+            "over candidates=, or leave out numbers"
+        )
 
 
 def _check_count(elements: int) -> None:
@@ -166,8 +198,13 @@ def _of_vectors(
     """Candidates of vectors: permutations of their channels, and the change of all signs."""
     C = vectors.shape[1]
     still = Candidate("id", (0,), "lattice", LatticeMap(((1,),), (0,)), 0.0)
-    found, capped, dropped = list[ChannelMap](), C > POSITIONS, 0
+    found, capped, dropped = list[ChannelMap](), C > LONGEST, 0
     learned = set[ChannelMap]()
+    if POSITIONS < C <= LONGEST and len(vectors) >= FEWEST:
+        commuting = commutant(of_samples(vectors[..., 0].cpu()), seed=seed)
+        capped = commuting.capped
+        found = [ChannelMap(tuple(row), (1,) * C) for row in commuting.sources[1:].tolist()]
+        learned.update(found)
     if C <= POSITIONS:
         row = vectors.transpose(1, 2)
         pool = _Pool((C,), (C,))
@@ -274,11 +311,6 @@ def _lattice_maps(
         Its elements, and whether the cap left out some shifts.
     """
     axes = AXES[len(shape)]
-    if unknown := [axis for axis in periodic if axis not in axes]:
-        raise ValueError(
-            f"propose: images of shape {shape} have the axes {', '.join(axes)}, got {unknown} as "
-            "periodic; name some of these"
-        )
     # A periodic axis is none like the others, also of a square.
     around = np.array([axis in periodic for axis in axes])
     maps = [
