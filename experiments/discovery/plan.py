@@ -237,7 +237,7 @@ NULL: dict[Half, dict[str, DataSet]] = {
         DataSet("null-swaps", "labels move", _made(cases.mirror_swaps, 2000, look=19, classes=4)),
         DataSet("null-leads", "channels", _planted(2000, 77, (4, 24), None)),
         DataSet("null-volumes", "volumes", _planted(2000, 78, (1, 5, 5, 5), None)),
-        DataSet("null-wheel", "vectors", _planted(2000, 79, (10,), None)),
+        DataSet("null-wheel", "vectors", _planted(2000, 70, (10,), None)),
     ),
     "test": _by_name(
         DataSet("null-roman", "glyphs", partial(_ROMAN, n=1500)),
