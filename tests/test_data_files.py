@@ -560,7 +560,7 @@ BAD = {
     ),
     "npy alone": (
         lambda root: arrays(root, images=colours()[0]) / "images.npy",
-        "expected images.npy, with labels.npy beside it; save both",
+        "expected images.npy, with labels.npy or targets.npy beside it; save both",
     ),
     "cut npy": (
         lambda root: arrays(root, images=colours()[0], labels=colours()[1])

@@ -39,6 +39,9 @@ THINGS = {
 }
 """What is spoken of, by the number of axes of space."""
 
+Target = Literal["classes", "numbers"]
+"""What labels are: each the index of a class, or one or several numbers."""
+
 Kind = Literal[
     "digits", "mnist", "cifar10", "arrays", "idx", "classes", "table", "parquet", "saved", "hub"
 ]
@@ -67,14 +70,19 @@ _FORMS = (
 )
 _FILES: dict[str, tuple[Kind, str]] = {
     ".npz": ("arrays", "an .npz file with `images` and `labels`"),
-    ".npy": ("arrays", "images.npy, with labels.npy beside it"),
+    ".npy": ("arrays", "images.npy, with labels.npy or targets.npy beside it"),
     ".csv": ("table", "a .csv file with columns `path` and `label`"),
     ".tsv": ("table", "a .tsv file with columns `path` and `label`"),
     ".parquet": ("parquet", "a .parquet file with columns `image` and `label`"),
 }
 """How files of each ending are read, and what they are."""
 
-_ARRAYS = (("images.npy", "labels.npy"), ("train_images.npy", "train_labels.npy"))
+_ARRAYS = (
+    ("images.npy", "labels.npy"),
+    ("images.npy", "targets.npy"),
+    ("train_images.npy", "train_labels.npy"),
+    ("train_images.npy", "train_targets.npy"),
+)
 """Files one of which pairs makes a folder one of arrays."""
 
 _SAVED = ("dataset_info.json", "dataset_dict.json")
@@ -104,6 +112,9 @@ class Storage:
             path or file.
         label_column: column of a table that holds the labels; by default label or class.
         skip_broken: leave out pictures that cannot be decoded, and count them.
+        target: what the labels of arrays are, classes or numbers; by default numbers where an array
+            `targets` stands in the place of `labels`, else classes.
+        target_columns: columns of a table that hold the numbers of a label, as in row,column.
     """
 
     root: str | None = None
@@ -114,6 +125,8 @@ class Storage:
     image_column: str | None = None
     label_column: str | None = None
     skip_broken: bool = False
+    target: Target | None = None
+    target_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a size that is none."""
@@ -126,7 +139,8 @@ class Storage:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; folders of version 0.1 know none of those behind the limit."""
-        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
+        values = {name: v for name, v in asdict(self).items() if v not in (None, False, ())}
+        values = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
         return {"root": self.root, "limit": self.limit} | values
 
 
