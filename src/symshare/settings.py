@@ -16,6 +16,7 @@ READERS = {
     "iterations": ("sinkhorn",),
     "within": ("sinkhorn",),
     "label_map": ("gcnn",),
+    "target_map": ("gcnn",),
 }
 """Kinds that read an option; all read the others."""
 
@@ -51,6 +52,9 @@ class NetworkConfig:
         label_map: of a "gcnn" whose elements move the classes, the class that each element of its
             group but the identity makes of each class, such as ((1, 0, 2),) for a flip that
             exchanges the first two of three; empty where labels stay.
+        target_map: the same of labels that are d numbers y: for each element but the identity
+            the d rows of [A | b], y becoming A y + b, such as (((-1, 0),),) for a flip that turns
+            the sign of one number; empty where they stay.
     """
 
     architecture: Literal["auto", "mnist", "small"] = "auto"
@@ -64,6 +68,7 @@ class NetworkConfig:
     anchor: bool = True
     within: tuple[str, ...] = ()
     label_map: tuple[tuple[int, ...], ...] = ()
+    target_map: tuple[tuple[tuple[float, ...], ...], ...] = ()
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
     free_kinds: ClassVar[tuple[str, ...]] = ("sinkhorn",)
 
@@ -103,7 +108,9 @@ class NetworkConfig:
         """Plain values, as they are read back from YAML."""
         values = {option.name: getattr(self, option.name) for option in fields(self)}
         values["label_map"] = [list(row) for row in self.label_map]
+        values["target_map"] = [[list(row) for row in rows] for rows in self.target_map]
         # Folders of version 0.1 know no maps of labels.
-        if not self.label_map:
-            del values["label_map"]
+        for name in ("label_map", "target_map"):
+            if not values[name]:
+                del values[name]
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}

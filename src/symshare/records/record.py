@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import sys
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -73,9 +73,12 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         return None if value is None else _read(other, value, where)
     if is_dataclass(kind) and isinstance(value, dict):
         hints = _hints(kind)
-        if missing := [name for name in hints if name not in value]:
+        # Files of earlier versions lack what came later, which has a value for them.
+        later = {field.name for field in fields(kind) if field.default is not MISSING}
+        if missing := [name for name in hints if name not in value and name not in later]:
             raise ValueError(f"{where} has no {', '.join(missing)}")
-        return kind(**{n: _read(h, value[n], f"{where}.{n}") for n, h in hints.items()})
+        known = {n: h for n, h in hints.items() if n in value}
+        return kind(**{n: _read(h, value[n], f"{where}.{n}") for n, h in known.items()})
     if kind is tuple and isinstance(value, list):
         kinds = inner[:1] * len(value) if inner[-1] is ... else inner
         if len(kinds) == len(value):

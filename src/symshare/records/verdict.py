@@ -9,6 +9,7 @@ from symshare.settings import Kind
 
 Word = Literal["group", "approximate", "partial", "none", "undecided"]
 Status = Literal["symmetric", "approximate", "tolerated", "broken", "undecided"]
+Metric = Literal["accuracy", "explained variance"]
 NetworkName = Literal["cnn", "found", "gated", "sinkhorn"]
 
 NETWORKS: tuple[NetworkName, ...] = ("cnn", "found", "gated", "sinkhorn")
@@ -307,12 +308,17 @@ class ResultRecord(Record):
         model: Kind of network; the folder `found` of a discovery holds a `gcnn`.
         seed: Of split, initial weights, batches and transformations.
         val_loss: On the validation part at the end, in nats.
-        val_accuracy: On the validation part at the end, a share.
+        val_accuracy: On the validation part at the end, a share, see `metric`.
         test_loss: On the test part, read once, in nats.
-        test_accuracy: On the test part, read once, a share.
+        test_accuracy: On the test part, read once, a share, see `metric`.
         parameters: Free parameters: base weights, biases, head.
         representation_parameters: Parameters of the representations, shared ones counted once.
         seconds: Wall time in s; of a resumed run, since it was resumed.
+        metric: What an accuracy is: the share of images that are right, or, of labels that are
+            numbers, the share of the variance of the training labels that is explained (at most
+            1, and below 0 where the mean would do better), the mean over the numbers.
+        test_error: Root of the mean squared error of each number on the test part, in the units of
+            the labels; null for classes.
     """
 
     model: Kind
@@ -324,3 +330,5 @@ class ResultRecord(Record):
     parameters: int
     representation_parameters: int
     seconds: float
+    metric: Metric = "accuracy"
+    test_error: tuple[float, ...] | None = None
