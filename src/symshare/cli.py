@@ -120,7 +120,7 @@ def _bracketed(words: list[str]) -> list[str]:
     return done
 
 
-_LISTS = ("--periodic", "--tiers", "--change")
+_LISTS = ("--periodic", "--tiers", "--change", "--data.target_columns")
 """Options that take several values."""
 
 

@@ -160,6 +160,35 @@ def exchange(label_map: Sequence[int], classes: Sequence[str]) -> str:
     return ", ".join(pairs)
 
 
+def becoming(target_map: Sequence[Sequence[float]], numbers: Sequence[str]) -> str:
+    """What a map [A | b] of the numbers of a label does, in words; empty where they stay.
+
+    >>> becoming(((0.0, -1.0, 0.0), (1.0, 0.0, 0.0)), ("row", "column"))
+    'row becoming -column, column becoming row'
+    >>> becoming(((-1.0, 11.0),), ("x",))
+    'x becoming -x + 11'
+    """
+    made = []
+    for i, (name, row) in enumerate(zip(numbers, target_map, strict=True)):
+        *factors, offset = row
+        if factors == [float(j == i) for j in range(len(factors))] and not offset:
+            continue
+        terms = [(f, other) for f, other in zip(factors, numbers, strict=True) if abs(f) >= _SEEN]
+        terms += [(offset, "")] if offset else []
+        text = ""
+        for factor, other in terms or [(0.0, "")]:
+            size = "" if other and abs(factor) == 1 else f"{abs(factor):.3g}"
+            sign = "-" if factor < 0 else "+" if text else ""
+            apart = " " if text else ""
+            text += f"{apart}{sign}{apart}{' '.join(filter(None, (size, other)))}"
+        made.append(f"{name} becoming {text}")
+    return ", ".join(made)
+
+
+_SEEN = 5e-3
+"""Least factor of a number that is spoken of."""
+
+
 def check_source(source: str, root: Path | str | None = None) -> Source:
     """How a source of images is read, and from which files.
 

@@ -95,14 +95,17 @@ class DiscoveryConfig:
         options = ("transform", "budget", "seed", "groups")
         default = DiscoveryConfig("arrays")
         given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
-        given |= {f"data.{n}": v for n, v in self.data.to_dict().items() if v is not None}
+        stored = {n: v for n, v in self.data.to_dict().items() if v is not None}
         if self.source == "arrays":
+            given |= stored
             given |= {"periodic": self.periodic} if self.periodic else {}
             words = [
                 *(f"{name}={name}" for name in handed),
                 *(f"{n}={v!r}" for n, v in given.items()),
             ]
             return f"symshare.discover({', '.join(['images', 'labels', *words])})"
-        given |= {"periodic": f"[{','.join(self.periodic)}]"} if self.periodic else {}
-        words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
+        given |= {f"data.{name}": value for name, value in stored.items()}
+        given |= {"periodic": list(self.periodic)} if self.periodic else {}
+        written = {n: f"[{','.join(v)}]" if isinstance(v, list) else v for n, v in given.items()}
+        words = [f"--{name} {shlex.quote(str(value))}" for name, value in written.items()]
         return " ".join(["symshare discover", shlex.quote(self.source), *words])

@@ -11,6 +11,9 @@ from symshare.propose import Candidates
 from symshare.records import NetworkName
 from symshare.settings import NetworkConfig
 
+Map = tuple[int, ...] | tuple[tuple[float, ...], ...]
+"""What a move makes of the classes, or [A | b] of numbers."""
+
 POSITIONS = 400
 """Most positions of a stack that is computed in every step anew: those of 16 elements of 25."""
 
@@ -32,20 +35,20 @@ def plan_networks(
         kept = {j.name: j.kept_share_min for j in verdict.judgements}
         members = (max(verdict.partial, key=kept.__getitem__),)
     found = kernel_elements(candidates, members)
-    maps = {j.name: j.label_map for j in verdict.judgements}
-    label_map = _maps_of(candidates, members, found, maps)
+    maps = {j.name: j.target_map or j.label_map for j in verdict.judgements}
+    fixed = _fixed(data)
+    moved = _maps_of(candidates, members, found, maps, fixed)
     plan: dict[NetworkName, NetworkConfig] = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
-    if found and label_map is not None:
-        plan["found"] = NetworkConfig(
-            kind="gcnn", group=found, width=width_cnn, label_map=label_map
-        )
+    if found and moved is not None:
+        plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn)
+        option = "target_map" if data.numbers else "label_map"
+        plan["found"] = replace(plan["found"], **{option: moved})
     elif members:
         notes.append(
             "No G-CNN was built with these elements: as maps of kernels they are the identity, "
             "have no counterpart, or mean different maps of the labels."
         )
-    fixed = tuple(range(len(data.classes)))
     # A measure, and stacks that are learned, have heads that leave the labels as they are.
     dictionary = kernel_elements(candidates, tuple(name for name in maps if maps[name] == fixed))
     taps = architecture_of(plan["cnn"], space).taps
@@ -54,10 +57,18 @@ def plan_networks(
     count = 1 + len(found or dictionary[:3])
     if _fits(count, taps, "sinkhorn", notes):
         plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
-        if verdict.found and found and not label_map and len(data) >= FEWEST:
+        if verdict.found and found and not moved and len(data) >= FEWEST:
             # What moments find is a candidate; the verdict says which of them hold.
             plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=found)
     return plan, notes
+
+
+def _fixed(data: LabelledImages) -> Map:
+    """The map that leaves labels as they are."""
+    if not data.numbers:
+        return tuple(range(len(data.classes)))
+    d = len(data.numbers)
+    return tuple(tuple(float(i == j) for j in range(d + 1)) for i in range(d))
 
 
 def _fits(elements: int, taps: int, name: NetworkName, notes: list[str]) -> bool:
@@ -76,18 +87,18 @@ def _maps_of(
     candidates: Candidates,
     members: tuple[str, ...],
     found: tuple[str, ...],
-    maps: dict[str, tuple[int, ...]],
-) -> tuple[tuple[int, ...], ...] | None:
-    """What each element of a kernel makes of the classes; empty where all leave them.
+    maps: dict[str, Map],
+    fixed: Map,
+) -> tuple[Map, ...] | None:
+    """What each element of a kernel makes of the labels; empty where all leave them.
 
     None where candidates that do the same to kernels, such as a mirror and its shifts, do not do
     the same to the labels, or one that does nothing to kernels moves the labels.
     """
-    made: dict[str, set[tuple[int, ...]]] = {}
+    made: dict[str, set[Map]] = {}
     for name in members:
         (on_kernel,) = kernel_elements(candidates, (name,)) or ("id",)
         made.setdefault(on_kernel, set()).add(maps[name])
-    fixed = tuple(range(len(next(iter(maps.values()), ()))))
     if any(len(rows) > 1 for rows in made.values()) or made.get("id", {fixed}) != {fixed}:
         return None
     rows = tuple(next(iter(made[name])) for name in found)
