@@ -164,25 +164,32 @@ def becoming(target_map: Sequence[Sequence[float]], numbers: Sequence[str]) -> s
     """What a map [A | b] of the numbers of a label does, in words; empty where they stay.
 
     >>> becoming(((0.0, -1.0, 0.0), (1.0, 0.0, 0.0)), ("row", "column"))
-    'row becoming -column, column becoming row'
+    '(row, column) becoming (-column, row)'
     >>> becoming(((-1.0, 11.0),), ("x",))
     'x becoming -x + 11'
     """
-    made = []
-    for i, (name, row) in enumerate(zip(numbers, target_map, strict=True)):
-        *factors, offset = row
-        if factors == [float(j == i) for j in range(len(factors))] and not offset:
-            continue
-        terms = [(f, other) for f, other in zip(factors, numbers, strict=True) if abs(f) >= _SEEN]
-        terms += [(offset, "")] if offset else []
-        text = ""
-        for factor, other in terms or [(0.0, "")]:
-            size = "" if other and abs(factor) == 1 else f"{abs(factor):.3g}"
-            sign = "-" if factor < 0 else "+" if text else ""
-            apart = " " if text else ""
-            text += f"{apart}{sign}{apart}{' '.join(filter(None, (size, other)))}"
-        made.append(f"{name} becoming {text}")
-    return ", ".join(made)
+    made = {
+        name: _sum(row, numbers)
+        for i, (name, row) in enumerate(zip(numbers, target_map, strict=True))
+        if list(row) != [float(j == i) for j in range(len(row))]
+    }
+    before, after = ", ".join(made), ", ".join(made.values())
+    if len(made) > 1:
+        return f"({before}) becoming ({after})"
+    return f"{before} becoming {after}" if made else ""
+
+
+def _sum(row: Sequence[float], numbers: Sequence[str]) -> str:
+    """A sum of numbers with factors, and a constant."""
+    *factors, offset = row
+    terms = [(f, name) for f, name in zip(factors, numbers, strict=True) if abs(f) >= _SEEN]
+    text = ""
+    for factor, name in [*terms, (offset, "")] if offset or not terms else terms:
+        sign = "-" if factor < 0 else "+" if text else ""
+        size = "" if name and abs(factor) == 1 else f"{abs(factor):.3g}"
+        apart = " " if text else ""
+        text += f"{apart}{sign}{apart}{' '.join(filter(None, (size, name)))}"
+    return text
 
 
 _SEEN = 5e-3

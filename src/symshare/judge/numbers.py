@@ -125,13 +125,16 @@ class Numbers:
     def calibrated(
         self, moved: Float[Tensor, "L N two d"], data: LabelledImages
     ) -> "CalibratedNumbers":
-        """The factor and the covariance of errors that fit best, on images as they are."""
+        """What means need to fit best, and the covariance of errors, on images as they are."""
         z, said = self.prepared(data.labels.cpu()).double(), moved[0, :, 0].double()
-        factor = (z * said).sum() / said.square().sum().clamp_min(1e-300)
+        middle, answered = z.mean(0), said.mean(0)
+        along = ((z - middle) * (said - answered)).sum()
+        factor = along / (said - answered).square().sum().clamp_min(1e-300)
         factor = factor.clamp(0.0, _MOST)
-        apart = z - factor * said
+        offset = middle - factor * answered
+        apart = z - factor * said - offset
         covariance = apart.T @ apart / len(z) + LEAST_SPREAD**2 * torch.eye(self.count)
-        return CalibratedNumbers(self, float(factor), covariance.float())
+        return CalibratedNumbers(self, float(factor), offset.float(), covariance.float())
 
     def evidence(
         self,
@@ -163,21 +166,26 @@ _DRAWN = 1000
 
 @dataclass(frozen=True, eq=False)
 class CalibratedNumbers:
-    """What is said of numbers after a factor, with normal errors of one covariance."""
+    """What is said of numbers after a factor and an offset, with errors of one normal law."""
 
     target: Numbers
     factor: float
+    offset: Float[Tensor, " d"]
     covariance: Float[Tensor, "d d"]
 
     def losses(self, answers: Float[Tensor, "*B two d"], labels: Float[Tensor, "*B d"]) -> Tensor:
         """-log((1 - FLOOR) p / m + FLOOR) of labels, for the law p of answers and m of all."""
         z = self.target.prepared(labels)
-        apart = z - self.factor * answers[..., 0, :]
+        apart = z - self._means(answers)
         precision = torch.linalg.inv(self.covariance)
         squares = ((apart @ precision) * apart).sum(-1)
         log_ratio = (z.square().sum(-1) - squares - torch.logdet(self.covariance)) / 2
         floor = torch.tensor(FLOOR).log()
         return -torch.logaddexp(math.log(1 - FLOOR) + log_ratio, floor)
+
+    def _means(self, answers: Float[Tensor, "*B two d"]) -> Float[Tensor, "*B d"]:
+        """The whitened numbers that are predicted."""
+        return self.factor * answers[..., 0, :] + self.offset
 
     def said(
         self,
@@ -188,7 +196,7 @@ class CalibratedNumbers:
         """What is said about images after each move, the identity first; a row for each image."""
         target = self.target
         becomes = target.moved(maps, labels.cpu())
-        means = target.mean + self.factor * answers[:, :, 0] @ target.colour.T
+        means = target.mean + self._means(answers) @ target.colour.T
         spread = target.colour.square().sum(1).sqrt()
         return {
             "loss": self.losses(answers, becomes).T,
@@ -220,7 +228,7 @@ class CalibratedNumbers:
         fitted = torch.stack([self.losses(after, self._moved(map, labels)) for map in maps])
         known = max(-float(still.mean()), 0.0)
         worse = estimates(fitted - fitted[int(fitted.mean(1).argmin())], clusters)
-        as_well = (e.mean <= min(_AS_WELL * e.error, DELTA * known) for e in worse)
+        as_well = (e.mean <= max(_AS_WELL * e.error, DELTA / 2 * known) for e in worse)
         chosen = list(as_well).index(True)
         mapped = fitted[chosen]
         won, lost = estimates(torch.stack([stayed - mapped, mapped - still]), clusters)
@@ -240,7 +248,7 @@ class CalibratedNumbers:
         what fits best, and of the numbers in spreads.
         """
         target = self.target
-        z, said = target.prepared(labels), self.factor * after[:, 0]
+        z, said = target.prepared(labels), self._means(after)
         left, _, right = torch.linalg.svd((said - said.mean(0)).T @ (z - z.mean(0)))
         turn = target.colour @ (left @ right) @ target.whiten
         spread = target.colour.square().sum(1).sqrt()
@@ -254,7 +262,8 @@ class CalibratedNumbers:
 
 
 _AS_WELL = 2.0
-"""Standard errors by which a simpler map may fit worse than the best."""
+"""Standard errors by which a simpler map may fit worse than the best; half of what passes for no
+excess it may be worse in any case."""
 
 
 def _signed_permutation(matrix: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:

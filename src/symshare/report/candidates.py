@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from symshare.names import exchange
 from symshare.records import Element, RandomPermutation, Status, VerdictRecord
 from symshare.report import charts, pictures, sentences
 from symshare.report.folder import Folder
@@ -40,8 +39,8 @@ class Kept:
 class Card:
     """One candidate; pictures are (before, after).
 
-    `exchange` is what the candidate does to the classes, empty where they stay; `broken` and `open`
-    name the classes that were shown to break, and those left open.
+    `exchange` is what the candidate does to labels, empty where they stay; `broken` and `open` name
+    the classes, or strata, that were shown to break, and those left open.
     """
 
     entry: Element
@@ -84,11 +83,15 @@ def _limits(images: Tensor) -> tuple[float, float]:
 
 
 def examples(folder: Folder) -> list[tuple[str, pictures.Picture]]:
-    """The held-out images that were kept, each with the name of its class."""
-    shown = []
+    """The held-out images that were kept, each with the name of its class, or its numbers."""
+    shown, verdict = [], folder.verdict
     for values, label in zip(folder.images, folder.labels.tolist(), strict=True):
-        name = folder.verdict.classes[label]
-        alt = f"held-out image of class {name}"
+        if verdict.numbers:
+            name = sentences.numbers(label, verdict.numbers)
+            alt = f"held-out image with {name}"
+        else:
+            name = verdict.classes[label]
+            alt = f"held-out image of class {name}"
         shown.append((name, pictures.image(values, None, _limits(folder.images), alt)))
     return shown
 
@@ -101,13 +104,13 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
         Card(
             entry=entry,
             what=sentences.element(entry.name, entry.source),
-            exchange=exchange(entry.label_map, verdict.classes),
+            exchange=verdict.labels.moved(entry),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),
             change=change_mark(change, entry),
-            kept=_kept(verdict.classes, entry.kept_share_by_class),
-            broken=sentences.broken_classes(entry.classes_broken, verdict.classes),
-            open=sentences.open_classes(entry.classes_open, verdict.classes),
+            kept=_kept(verdict.labels.parts, entry.kept_share_by_class),
+            broken=sentences.broken_classes(entry.classes_broken, verdict.labels.parts),
+            open=sentences.open_classes(entry.classes_open, verdict.labels.parts),
             image=on_image.get(entry.name),
             kernel=_on_kernel(entry),
         )
