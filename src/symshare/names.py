@@ -183,13 +183,12 @@ def _sum(row: Sequence[float], numbers: Sequence[str]) -> str:
     """A sum of numbers with factors, and a constant."""
     *factors, offset = row
     terms = [(f, name) for f, name in zip(factors, numbers, strict=True) if abs(f) >= _SEEN]
-    text = ""
+    words: list[str] = []
     for factor, name in [*terms, (offset, "")] if offset or not terms else terms:
-        sign = "-" if factor < 0 else "+" if text else ""
+        sign = ("- " if words else "-") if factor < 0 else ("+ " if words else "")
         size = "" if name and abs(factor) == 1 else f"{abs(factor):.3g}"
-        apart = " " if text else ""
-        text += f"{apart}{sign}{apart}{' '.join(filter(None, (size, name)))}"
-    return text
+        words.append(sign + " ".join(filter(None, (size, name))))
+    return " ".join(words)
 
 
 _SEEN = 5e-3

@@ -70,7 +70,7 @@ def strata_of(data: Labelled) -> Strata:
     for stratum in range(int(index.max()) + 1):
         low, high = (f"{float(value):.3g}" for value in size[index == stratum].aminmax())
         span = low if low == high else f"{low} to {high}"
-        names.append(f"{data.numbers[0]} {span}" if one else f"{span} spreads from the mean")
+        names.append(f"{data.numbers[0] if one else 'distance'} {span}")
     return Strata(index, tuple(names))
 
 

@@ -1,6 +1,7 @@
 """Which networks a verdict makes worth comparing."""
 
 from dataclasses import replace
+from typing import Any
 
 from symshare import groups
 from symshare.data import LabelledImages
@@ -41,9 +42,8 @@ def plan_networks(
     plan: dict[NetworkName, NetworkConfig] = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
     if found and moved is not None:
-        plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn)
-        option = "target_map" if data.numbers else "label_map"
-        plan["found"] = replace(plan["found"], **{option: moved})
+        maps_of_labels: dict[str, Any] = {"target_map" if data.numbers else "label_map": moved}
+        plan["found"] = NetworkConfig(kind="gcnn", group=found, width=width_cnn, **maps_of_labels)
     elif members:
         notes.append(
             "No G-CNN was built with these elements: as maps of kernels they are the identity, "

@@ -63,8 +63,8 @@ class GroupHead(nn.Module):
                 )
         elif not rows[0].equal(torch.eye(rows.shape[1], dtype=rows.dtype)):
             raise ValueError(
-                "GroupHead: expected what each element makes of the numbers, as matrices with the "
-                f"identity first, got {rows[0].tolist()} first; put it there"
+                "GroupHead: expected what each element makes of the numbers, as square matrices "
+                f"with the identity first, got {rows[0].tolist()} first; put it there"
             )
         else:
             rows = rows.to(torch.get_default_dtype() if dtype is None else dtype)

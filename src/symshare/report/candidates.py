@@ -104,7 +104,9 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
         Card(
             entry=entry,
             what=sentences.element(entry.name, entry.source),
-            exchange=verdict.labels.moved(entry),
+            exchange=sentences.minus(verdict.labels.moved(entry))
+            if verdict.numbers
+            else verdict.labels.moved(entry),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),
             change=change_mark(change, entry),

@@ -90,6 +90,7 @@ def _content(folder: Folder) -> dict[str, Any]:
         "positions": things.positions,
         "verdict": verdict,
         "metric": verdict.metric,
+        "score_title": verdict.metric if verdict.numbers else "test accuracy",
         "part": "stratum" if verdict.numbers else "class",
         "parts": verdict.labels.kinds,
         "kept_title": (

@@ -255,8 +255,11 @@ def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
         what = "squared error" if verdict.numbers else "errors"
         more, less = ("more", "less") if verdict.numbers else ("more", "fewer")
         fewer = f", {percent(abs(change), 0)} {less if change >= 0 else more} {what}"
+    reached = "test accuracy is"
+    if verdict.numbers:
+        reached = "explained variance on the test set is"
     compared = (
-        f"With the {kind} symmetry built in the test {verdict.metric} is {percent(found.mean)}, "
+        f"With the {kind} symmetry built in the {reached} {percent(found.mean)}, "
         f"without it {percent(cnn.mean)}: {points(difference)} percentage points{fewer}"
     )
     bounds = welch(found.values, cnn.values)

@@ -133,12 +133,12 @@ def _fit_in(
             f"fit: training of {config.model.kind} diverged, its validation loss is "
             f"{learned['val_loss']}; use a smaller optim.lr or other optim.representation_lr"
         )
+    test, errors = splits.test, _errors(trained, splits.test, law, task)
+    reached: dict[str, Any] = {**learned, **trained.test(test, law, task), **errors}
     result = ResultRecord(
         model=config.model.kind,
         seed=config.seed,
-        **learned,
-        **trained.test(splits.test, law, task),
-        **_errors(trained, splits.test, law, task),
+        **reached,
         parameters=network.free_parameters(),
         representation_parameters=network.representation_parameters(),
         seconds=round(time.perf_counter() - start, 2),
