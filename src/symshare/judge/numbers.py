@@ -26,22 +26,24 @@ from symshare.judge.thresholds import (
 class Numbers:
     r"""Labels that are d numbers y; a map of them is [A | b], y becoming A y + b.
 
-    A witness knows them whitened, as the d numbers
+    A witness knows them whitened, as the r numbers
 
-    .. math:: z = C^{-1/2} D^{-1} (y - \mu)
+    .. math:: z = U C^{-1/2} D^{-1} (y - \mu)
 
     with mean \mu, spreads D and correlations C of the images that it learned from, and no further
-    than `FAR` sqrt(d) from zero. A map that leaves the law of y as it is turns or mirrors z.
+    than `FAR` sqrt(r) from zero. A map that leaves the law of y as it is turns or mirrors z. Where
+    no number follows from the others, r = d and U is the identity; else its rows are the axes along
+    which labels vary.
 
     Attributes:
         mean: \mu.
-        whiten: C^{-1/2} D^{-1}.
-        colour: D C^{1/2}, its inverse.
+        whiten: U C^{-1/2} D^{-1}.
+        colour: D C^{1/2} U^T, its inverse, or pseudo-inverse.
     """
 
     mean: Float[Tensor, " d"]
-    whiten: Float[Tensor, "d d"]
-    colour: Float[Tensor, "d d"]
+    whiten: Float[Tensor, "r d"]
+    colour: Float[Tensor, "d r"]
 
     @classmethod
     def of(cls, data: LabelledImages) -> "Numbers":
@@ -51,20 +53,22 @@ class Numbers:
         spread = y.std(0, correction=0).clamp_min(1e-300)
         z = (y - mean) / spread
         size, axes = torch.linalg.eigh(z.T @ z / len(z))
-        # Numbers that follow from others leave directions in which nothing varies.
-        root = size.clamp_min(LEAST_SPREAD**2 * size.max()).sqrt()
-        whiten = (axes / root) @ axes.T / spread
-        colour = spread[:, None] * ((axes * root) @ axes.T)
+        varying = size > _VARYING * size.max()
+        axes, root = axes[:, varying], size[varying].sqrt()
+        frame = torch.eye(len(axes), dtype=y.dtype) if varying.all() else axes.T
+        whiten = frame @ (axes / root) @ axes.T / spread
+        colour = spread[:, None] * ((axes * root) @ axes.T @ frame.T)
         return cls(mean.float(), whiten.float(), colour.float())
 
     @property
     def count(self) -> int:
-        """How many numbers d a label has."""
-        return len(self.mean)
+        """How many numbers r a witness knows of a label."""
+        return len(self.whiten)
 
     def fixed(self, moves: int) -> Float[Tensor, "L d k"]:
         """Maps that leave labels as they are."""
-        return torch.eye(self.count, self.count + 1).repeat(moves, 1, 1)
+        d = len(self.mean)
+        return torch.eye(d, d + 1).repeat(moves, 1, 1)
 
     def moved(self, maps: Float[Tensor, "L d k"], labels: Float[Tensor, "B d"]) -> Tensor:
         """What each map makes of each label, [L, B, d]."""
@@ -87,7 +91,7 @@ class Numbers:
         pairs = zip(maps, others, strict=True)
         return torch.tensor([same_maps(one, other, labels) for one, other in pairs])
 
-    def prepared(self, labels: Float[Tensor, "*B d"]) -> Float[Tensor, "*B d"]:
+    def prepared(self, labels: Float[Tensor, "*B d"]) -> Float[Tensor, "*B r"]:
         """Labels as the witness knows them."""
         z = (labels - self.mean.to(labels)) @ self.whiten.to(labels).T
         far = FAR * self.count**0.5
@@ -104,11 +108,11 @@ class Numbers:
 
     middles = means
 
-    def of_label(self, guesses: Float[Tensor, "B L k"], labels: Float[Tensor, "B d"]) -> Tensor:
+    def of_label(self, guesses: Float[Tensor, "B L k"], labels: Float[Tensor, "B r"]) -> Tensor:
         """The logits of moves for prepared labels, linear in them, [B, L]."""
         return guesses[..., 0] + torch.einsum("blj,bj->bl", guesses[..., 1:], labels)
 
-    def loss(self, answers: Float[Tensor, "B two d"], labels: Float[Tensor, "B d"]) -> Tensor:
+    def loss(self, answers: Float[Tensor, "B two r"], labels: Float[Tensor, "B r"]) -> Tensor:
         """The loss in training: of a normal law with a variance for each number.
 
         Answers are means and logarithms of variances.
@@ -118,12 +122,12 @@ class Numbers:
         squares = (labels - mean).square() / log_variance.exp()
         return (squares + log_variance).sum(-1).mean() / 2
 
-    def score(self, answers: Float[Tensor, "B two d"], labels: Float[Tensor, "B d"]) -> Tensor:
+    def score(self, answers: Float[Tensor, "B two r"], labels: Float[Tensor, "B r"]) -> Tensor:
         """The share of the variance that is explained."""
         return 1 - (answers[:, 0] - labels).square().mean()
 
     def calibrated(
-        self, moved: Float[Tensor, "L N two d"], data: LabelledImages
+        self, moved: Float[Tensor, "L N two r"], data: LabelledImages
     ) -> "CalibratedNumbers":
         """What means need to fit best, and the covariance of errors, on images as they are."""
         z, said = self.prepared(data.labels.cpu()).double(), moved[0, :, 0].double()
@@ -157,6 +161,9 @@ class Numbers:
         )
 
 
+_VARYING = 1e-6
+"""Least variance of labels along an axis, as a share of the largest: less is rounding."""
+
 _MOST = 2.0
 """Largest factor of predicted numbers."""
 
@@ -170,10 +177,10 @@ class CalibratedNumbers:
 
     target: Numbers
     factor: float
-    offset: Float[Tensor, " d"]
-    covariance: Float[Tensor, "d d"]
+    offset: Float[Tensor, " r"]
+    covariance: Float[Tensor, "r r"]
 
-    def losses(self, answers: Float[Tensor, "*B two d"], labels: Float[Tensor, "*B d"]) -> Tensor:
+    def losses(self, answers: Float[Tensor, "*B two r"], labels: Float[Tensor, "*B d"]) -> Tensor:
         """-log((1 - FLOOR) p / m + FLOOR) of labels, for the law p of answers and m of all."""
         z = self.target.prepared(labels)
         apart = z - self._means(answers)
@@ -183,7 +190,7 @@ class CalibratedNumbers:
         floor = torch.tensor(FLOOR).log()
         return -torch.logaddexp(math.log(1 - FLOOR) + log_ratio, floor)
 
-    def _means(self, answers: Float[Tensor, "*B two d"]) -> Float[Tensor, "*B d"]:
+    def _means(self, answers: Float[Tensor, "*B two r"]) -> Float[Tensor, "*B r"]:
         """The whitened numbers that are predicted."""
         return self.factor * answers[..., 0, :] + self.offset
 
@@ -191,7 +198,7 @@ class CalibratedNumbers:
         self,
         maps: Float[Tensor, "L d k"],
         labels: Float[Tensor, "B d"],
-        answers: Float[Tensor, "L B two d"],
+        answers: Float[Tensor, "L B two r"],
     ) -> dict[str, Tensor]:
         """What is said about images after each move, the identity first; a row for each image."""
         target = self.target
@@ -210,8 +217,8 @@ class CalibratedNumbers:
 
     def map_of(
         self,
-        before: Float[Tensor, "N two d"],
-        after: Float[Tensor, "N two d"],
+        before: Float[Tensor, "N two r"],
+        after: Float[Tensor, "N two r"],
         data: LabelledImages,
         clusters: Int[Tensor, " N"],
     ) -> Float[Tensor, "d k"]:
@@ -239,7 +246,7 @@ class CalibratedNumbers:
         return self.target.moved(map[None], labels)[0]
 
     def _fitting(
-        self, after: Float[Tensor, "N two d"], labels: Float[Tensor, "N d"]
+        self, after: Float[Tensor, "N two r"], labels: Float[Tensor, "N d"]
     ) -> Iterator[Float[Tensor, "d k"]]:
         """Maps that may fit moved images, the simplest first.
 
@@ -249,11 +256,14 @@ class CalibratedNumbers:
         """
         target = self.target
         z, said = target.prepared(labels), self._means(after)
-        left, _, right = torch.linalg.svd((said - said.mean(0)).T @ (z - z.mean(0)))
-        turn = target.colour @ (left @ right) @ target.whiten
+        apart = (said - said.mean(0)) / said.std(0, correction=0).clamp_min(1e-12)
+        correlation = apart.T @ (z - z.mean(0)) / len(z)
+        turn = _nearest_turn(correlation, CLEAR / len(z) ** 0.5)
+        stays = torch.eye(len(target.mean)) - target.colour @ target.whiten
+        turn = target.colour @ turn @ target.whiten + stays
         spread = target.colour.square().sum(1).sqrt()
         signed = _signed_permutation(turn * spread / spread[:, None])
-        zero = torch.zeros(target.count)
+        zero = torch.zeros(len(spread))
         middle = (target.mean + said @ target.colour.T).mean(0)
         yield torch.cat([signed, zero[:, None]], dim=1)
         for A in (signed, signed * spread[:, None] / spread, turn):
@@ -264,6 +274,24 @@ class CalibratedNumbers:
 _AS_WELL = 2.0
 """Standard errors by which a simpler map may fit worse than the best; half of what passes for no
 excess it may be worse in any case."""
+
+
+def _nearest_turn(matrix: Float[Tensor, "r r"], chance: float) -> Float[Tensor, "r r"]:
+    """The orthogonal matrix nearest to a matrix, and to the identity where that is but chance.
+
+    Along axes whose singular value is at most `chance` nothing is known, and nothing is turned that
+    need not be.
+
+    >>> _nearest_turn(torch.tensor([[0.0, -0.9], [0.8, 0.0]]), 0.1).round().int().tolist()
+    [[0, -1], [1, 0]]
+    >>> _nearest_turn(torch.tensor([[-0.9, 0.0], [0.0, -0.01]]), 0.1).round().int().tolist()
+    [[-1, 0], [0, 1]]
+    """
+    left, size, right = torch.linalg.svd(matrix)
+    known = size > chance
+    open_left, open_right = left[:, ~known], right[~known]
+    rest_left, _, rest_right = torch.linalg.svd(open_left.T @ open_right.T)
+    return left[:, known] @ right[known] + open_left @ rest_left @ rest_right @ open_right
 
 
 def _signed_permutation(matrix: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
