@@ -93,6 +93,10 @@ class Evidence(ABC):
         """The classes or numbers that the networks know, and the share of the labels in them."""
 
     @abstractmethod
+    def too_few(self, share: float) -> str:
+        """Why nothing is decided where the networks know but a share of the labels."""
+
+    @abstractmethod
     def known_strata(self, known: Sequence[int]) -> set[int]:
         """The strata of which a claim can be made, where these classes or numbers are known."""
 
@@ -196,6 +200,12 @@ class ClassEvidence(Evidence):
         alone = apart[present][:, present].sum(1) == len(present) - 1
         known = present[alone]
         return tuple(known.tolist()), float(torch.isin(self.labels, known).double().mean())
+
+    def too_few(self, share: float) -> str:
+        return (
+            f"the network tells too few classes from each other, those of {share:.0%} of the "
+            "images, and a move that exchanges the others could not be noticed"
+        )
 
     def known_strata(self, known: Sequence[int]) -> set[int]:
         return set(known)
@@ -307,6 +317,12 @@ class NumberEvidence(Evidence):
             j for j, e in enumerate(estimates(explained.T, self.clusters)) if e.p_above(0.0) < APART
         ]
         return tuple(known), len(known) / self.labels.shape[1]
+
+    def too_few(self, share: float) -> str:
+        return (
+            f"the network knows too few of the numbers, {share:.0%} of them, and a move that "
+            "changes the others could not be noticed"
+        )
 
     def known_strata(self, known: Sequence[int]) -> set[int]:
         return set(self.stratum.unique().tolist())

@@ -67,10 +67,7 @@ def measure_power(evidence: Evidence) -> Power:
             "notice a broken symmetry"
         )
     elif not share >= SHOWN:
-        reasons.append(
-            f"the network tells too few classes from each other, those of {share:.0%} of the "
-            "images, and a move that exchanges the others could not be noticed"
-        )
+        reasons.append(E.too_few(share))
     return Power(
         passed=not reasons,
         reasons=tuple(reasons),
