@@ -224,9 +224,10 @@ class CalibratedNumbers:
     ) -> Float[Tensor, "d k"]:
         """What a move makes of the numbers, from answers before and after it.
 
-        Of maps that leave the law of labels as it is, the simplest that fits moved images as well
-        as the best does: it is adopted where it is clearly below the loss of the labels as they
-        are and nearly what images lose before the move; else labels stay.
+        Of maps that leave the law of labels as it is, the simplest after which images lose no more
+        than before the move, as far as they tell, or else the one that fits best. It is adopted
+        where it is clearly below the loss of the labels as they are and nearly what images lose
+        before the move; else labels stay.
         """
         labels = data.labels.cpu()
         fixed = self.target.fixed(1)[0]
@@ -234,12 +235,13 @@ class CalibratedNumbers:
         maps = list(self._fitting(after, labels))
         fitted = torch.stack([self.losses(after, self._moved(map, labels)) for map in maps])
         known = max(-float(still.mean()), 0.0)
-        worse = estimates(fitted - fitted[int(fitted.mean(1).argmin())], clusters)
-        as_well = (e.mean <= max(_AS_WELL * e.error, DELTA / 2 * known) for e in worse)
-        chosen = list(as_well).index(True)
-        mapped = fitted[chosen]
-        won, lost = estimates(torch.stack([stayed - mapped, mapped - still]), clusters)
-        restores = won.mean > CLEAR * won.error and lost.mean < DELTA_APPROXIMATE * known
+        losts = estimates(fitted - still, clusters)
+        # Of a true map the mean is zero, whatever the witness; what fits better fits its faults.
+        as_well = [e.mean <= max(_AS_WELL * e.error, DELTA / 2 * known) for e in losts]
+        chosen = as_well.index(True) if any(as_well) else int(fitted.mean(1).argmin())
+        (won,) = estimates((stayed - fitted[chosen])[None], clusters)
+        lost = losts[chosen].mean
+        restores = won.mean > CLEAR * won.error and lost < DELTA_APPROXIMATE * known
         return maps[chosen] if restores else fixed
 
     def _moved(self, map: Float[Tensor, "d k"], labels: Float[Tensor, "N d"]) -> Tensor:
@@ -272,8 +274,8 @@ class CalibratedNumbers:
 
 
 _AS_WELL = 2.0
-"""Standard errors by which a simpler map may fit worse than the best; half of what passes for no
-excess it may be worse in any case."""
+"""Standard errors by which images may lose after a simple map; half of what passes for no excess
+they may lose in any case."""
 
 
 def _nearest_turn(matrix: Float[Tensor, "r r"], chance: float) -> Float[Tensor, "r r"]:
