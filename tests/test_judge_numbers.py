@@ -70,6 +70,12 @@ def test_numbers_that_follow_from_others_are_known_once():
     torch.testing.assert_close(target.mean + z @ target.colour.T, both, rtol=1e-3, atol=1e-2)
 
 
+def test_a_number_that_happens_not_to_vary_in_a_part_is_not_known():
+    target = Numbers.of(data_of(torch.cat([MIXED, torch.full((600, 1), 7.0)], dim=1)))
+    assert target.count == 2
+    assert target.prepared(torch.tensor([[3.0, -2.0, 1e6]])).isfinite().all()
+
+
 def test_maps_compose_and_have_inverses():
     target, maps = Numbers.of(data_of(MIXED)), torch.stack([about(m, OFFSET) for m in NATURAL])
     for g, row in enumerate(D4.table.tolist()):

@@ -143,10 +143,13 @@ def load(
         "target_columns": target_columns or None,
     }
     for name, value in options.items():
-        if value is not None and name not in _READ.get(found.kind, set()):
+        if value is not None and name not in (read := _READ.get(found.kind, set())):
+            remedy = "leave it out"
+            if name == "target" and "target_columns" in read:
+                remedy = "name the columns of the numbers by target_columns"
             raise ValueError(
-                f"{source}: expected no {name}, got {value!r}; sources of this kind have "
-                "none, leave it out"
+                f"{source}: expected no {name}, got {value!r}; sources of this kind have none, "
+                f"{remedy}"
             )
     if label_column is not None and target_columns:
         raise ValueError(

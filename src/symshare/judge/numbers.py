@@ -49,8 +49,8 @@ class Numbers:
     def of(cls, data: LabelledImages) -> "Numbers":
         """The numbers of these images, with their mean, spreads and correlations."""
         y = data.labels.cpu().double()
-        mean = y.mean(0)
-        spread = y.std(0, correction=0).clamp_min(1e-300)
+        spread, mean = torch.std_mean(y, 0, correction=0)
+        spread = torch.where(spread > 0, spread, 1.0)
         z = (y - mean) / spread
         size, axes = torch.linalg.eigh(z.T @ z / len(z))
         varying = size > _VARYING * size.max()
