@@ -209,6 +209,7 @@ def _elements(
                 "p_nearly_unchanged": 0.0001 if images_keep or kind == "approximate" else 0.38,
                 "p_changed": 0.0001 if kind in ("tolerated", "broken") else 0.96,
                 "label_map": list(range(len(classes))),
+                "target_map": [],
                 "moved_share": 0.9874 - 0.0031 * index,
                 **_by_class(kind, len(classes), case.get("open", [])),
                 "status": "broken" if kind == "in_one_class" else kind,
@@ -323,6 +324,8 @@ def _write_training(
         "parameters": 410890 + 1280 * (model == "cnn"),
         "representation_parameters": 121875 if model == "sinkhorn" else 0,
         "seconds": 31.4 + seed,
+        "metric": "accuracy",
+        "test_error": None,
     }
     (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
     (folder / "config.yaml").write_text(
@@ -367,6 +370,7 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
             "values": values,
             "parameters": 410890 + 1280 * (model == "cnn"),
             "representation_parameters": 121875 if model == "sinkhorn" else 0,
+            "error": None,
         }
     word = case.get("verdict", kind)
     passed = case.get("power", True)
@@ -435,6 +439,9 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
         ],
         "classes": classes,
         "channels": [],
+        "metric": "accuracy",
+        "numbers": [],
+        "strata": [],
     }
     (folder / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
     (folder / "config.yaml").write_text(

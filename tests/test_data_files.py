@@ -560,7 +560,7 @@ BAD = {
     ),
     "npy alone": (
         lambda root: arrays(root, images=colours()[0]) / "images.npy",
-        "expected images.npy, with labels.npy beside it; save both",
+        "expected images.npy, with labels.npy or targets.npy beside it; save both",
     ),
     "cut npy": (
         lambda root: arrays(root, images=colours()[0], labels=colours()[1])
@@ -642,3 +642,52 @@ def test_a_path_without_a_root_is_no_name_of_the_hub(tmp_path):
         check_source("some/where", tmp_path)
     assert check_source("some/where").kind == "hub"
     assert not Path("some").exists()
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_columns_of_a_table_may_hold_numbers(tmp_path, form):
+    pixels, _ = colours(50)
+    places = np.random.default_rng(0).normal(size=(len(pixels), 2)).round(3)
+    if form == "csv":
+        path = tmp_path / "list.csv"
+        rows = ["path,down,along", *(f"{i}.png,{a},{b}" for i, (a, b) in enumerate(places))]
+        for i, image in enumerate(pixels):
+            Image.fromarray(image).save(tmp_path / f"{i}.png")
+        path.write_text("\n".join(rows))
+    else:
+        arrow = pytest.importorskip("pyarrow")
+        path = tmp_path / "list.parquet"
+        table = {"image": [*map(encoded, pixels)], "down": places[:, 0], "along": places[:, 1]}
+        pytest.importorskip("pyarrow.parquet").write_table(arrow.table(table), path)
+    parts = load(str(path), target_columns=("along", "down"))
+    everything = parts.train.joined(parts.validation).joined(parts.test)
+    assert everything.numbers == ("along", "down")
+    images = torch.from_numpy(pixels.astype(np.float32) / 255).movedim(-1, 1).flatten(1)
+    position = torch.cdist(everything.images.flatten(1), images).argmin(1)
+    expected = torch.from_numpy(places[:, ::-1].copy()).float()[position]
+    torch.testing.assert_close(everything.labels, expected)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (
+            "path,age\na.png,old\n",
+            {"target_columns": ("age",)},
+            "numbers in .* got 'old' in line 2",
+        ),
+        ("path,age\na.png,3\n", {"target_columns": ("size",)}, "a column `size`, got path, age"),
+        (
+            "path,label\na.png,3\n",
+            {"target_columns": ("label",), "label_column": "label"},
+            "a column of classes or columns of numbers, got label_column and target_columns",
+        ),
+        ("path,label\na.png,3\n", {"target": "numbers"}, "got .numbers.; .* by target_columns"),
+    ],
+)
+def test_columns_that_hold_no_numbers_are_refused(tmp_path, content, options, message):
+    path = tmp_path / "list.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(str(path), **options)
+    assert "\n" not in str(caught.value)

@@ -28,7 +28,7 @@ from symshare.judge import decide
 from symshare.moments import commutant
 from symshare.names import THINGS, Storage
 from symshare.propose import propose
-from symshare.records import NETWORKS, Seeds, VerdictRecord
+from symshare.records import NETWORKS, LabelNames, Seeds, VerdictRecord
 from symshare.train.loop import Trained
 from symshare.train.settings import DataConfig, FitConfig, Hardware
 
@@ -554,14 +554,14 @@ def test_says_where_images_are_too_few_to_tell_approximate_from_exact():
     found = test_judge.evidence([0.03], noise=0.9)
     verdict = decide(found, half)
     assert (verdict.word, verdict.possible) == ("approximate", None)
-    words = sentence(verdict, False, tuple("abcd"), THINGS[2])
+    words = sentence(verdict, False, LabelNames(tuple("abcd")), THINGS[2])
     assert "these images mean the same at least approximately: the symmetry group is C2." in words
     assert "400 independent samples are too few to tell whether it is exact" in words
 
 
 def test_says_contains_where_a_cap_cut_the_candidates():
     verdict = decide(test_judge.evidence([0.0]), groups.rotations(2))
-    assert sentence(verdict, True, tuple("abcd"), THINGS[2]).startswith(
+    assert sentence(verdict, True, LabelNames(tuple("abcd")), THINGS[2]).startswith(
         "Moved by rot180, these images mean the same: the symmetry group of the data contains C2. "
     )
 
@@ -583,7 +583,7 @@ def test_says_how_many_samples_copies_are():
 
 
 def _all_caveats(verdict):
-    return caveats(verdict, lattice_candidates(), tuple("abcd"), ())
+    return caveats(verdict, lattice_candidates(), LabelNames(tuple("abcd")), ())
 
 
 def test_groups_go_from_the_call_to_the_verdict(turned, tmp_path):
@@ -627,7 +627,7 @@ def _notes(statuses):
     verdict = replace(
         verdict, judgements=judgements, found=found, approximate=approximate, word="group"
     )
-    return caveats(verdict, lattice_candidates(), tuple("0123456789"), ())
+    return caveats(verdict, lattice_candidates(), LabelNames(tuple("0123456789")), ())
 
 
 def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeypatch):
@@ -652,5 +652,5 @@ def test_says_which_shifts_were_not_judged(width, note):
     candidates = propose(torch.rand(64, 1, 2, width), periodic=("W",))
     evidence = test_judge.evidence([2.0] * (len(candidates) - 1))
     verdict = decide(evidence, candidates.action())
-    found = caveats(verdict, candidates, ("a", "b", "c", "d"), ("W",))
+    found = caveats(verdict, candidates, LabelNames(tuple("abcd")), ("W",))
     assert [text.partition(" (")[0] for text in found if "shifts along" in text] == note

@@ -10,8 +10,10 @@ from scipy import stats
 from symshare import groups
 from symshare.data import Copies, LabelledImages, sample, transform
 from symshare.discovery.wording import sentence
-from symshare.judge import Evidence, decide, gather, is_settled
+from symshare.judge import decide, gather, is_settled
 from symshare.judge import evidence as judge_evidence
+from symshare.judge.answers import ClassEvidence
+from symshare.judge.classes import Classes
 from symshare.judge.judgement import judge_candidates, measure_power
 from symshare.judge.likelihood import NormalLaws
 from symshare.judge.statistics import (
@@ -26,8 +28,9 @@ from symshare.judge.statistics import (
     upper_share,
 )
 from symshare.judge.thresholds import KEPT
-from symshare.judge.witness import NOISE, GuessBoth, Moves, Witness, of_class, permute
+from symshare.judge.witness import NOISE, GuessBoth, Moves, Witness, permute
 from symshare.names import THINGS
+from symshare.records import LabelNames
 from symshare.train import loop
 from symshare.train.settings import OptimConfig
 
@@ -76,7 +79,7 @@ def evidence(
     right = math.exp(-loss)
     probability = torch.full((n, classes), (1 - right) / (classes - 1))
     probability[torch.arange(n), labels] = right
-    return Evidence(
+    return ClassEvidence(
         labels=labels,
         clusters=torch.arange(n) if clusters is None else clusters,
         log_probability=probability.log(),
@@ -101,8 +104,12 @@ def evidence(
     )
 
 
+def normal_laws(data):
+    return NormalLaws.fit(data, Classes.of(data))
+
+
 def words(verdict):
-    return sentence(verdict, False, tuple("abcd"), THINGS[2])
+    return sentence(verdict, False, LabelNames(tuple("abcd")), THINGS[2])
 
 
 def judged(found, action, power):
@@ -588,7 +595,7 @@ def test_evidence_is_read_as_it_was_written(bars, tmp_path):
 
     found = evidence([0.0, 2.0])
     save_file(found.tensors(), tmp_path / "evidence.safetensors", found.numbers())
-    again = Evidence.read(tmp_path / "evidence.safetensors")
+    again = ClassEvidence.read(tmp_path / "evidence.safetensors")
     assert again.numbers() == found.numbers()
     assert all(torch.equal(value, again.tensors()[name]) for name, value in found.tensors().items())
 
@@ -770,7 +777,9 @@ def test_the_witness_learns_moves_by_class_and_without_a_prior():
     labels, moves = network(torch.rand(7, 1, 6, 6))
     assert (labels.shape, moves.shape) == ((7, 3), (7, 5, 3))
     assert torch.equal(moves[..., 0], moves[..., 1])  # nothing of its own at the start
-    chosen = of_class(torch.arange(30.0).reshape(2, 5, 3), torch.tensor([0, 2]))
+    chosen = Classes(torch.ones(3) / 3).of_label(
+        torch.arange(30.0).reshape(2, 5, 3), torch.tensor([0, 2])
+    )
     assert chosen.tolist() == [[0.0, 3.0, 6.0, 9.0, 12.0], [17.0, 20.0, 23.0, 26.0, 29.0]]
 
 
@@ -784,7 +793,7 @@ def test_half_of_what_a_witness_reads_is_as_it_is_and_the_rest_is_moved():
             seen.append(x)
             return torch.zeros(len(x), 3), torch.zeros(len(x), 4, 3)
 
-    task = GuessBoth(unsigned(permutations, 3))
+    task = GuessBoth(unsigned(permutations, 3), Classes(torch.ones(3) / 3))
     prepared = task.prepare(images, torch.arange(50) % 3, torch.Generator().manual_seed(0))
     loss, logits = task.loss(Network().eval(), *prepared)
     as_they_are, moved = seen[0].split(50)
@@ -807,7 +816,7 @@ def test_noise_is_read_in_training_only_and_in_units_of_each_image():
             return torch.zeros(len(x), 2), torch.zeros(len(x), 2, 2)
 
     flip = torch.stack([torch.arange(400), torch.arange(400).flip(0)])
-    task = GuessBoth(unsigned(flip, 2))
+    task = GuessBoth(unsigned(flip, 2), Classes(torch.ones(2) / 2))
     images = torch.randn(6, 1, 20, 20, generator=torch.Generator().manual_seed(1))
     images *= torch.tensor([0.0, 1.0, 1.0, 10.0, 10.0, 1e-3])[:, None, None, None]
     prepared = task.prepare(images, torch.arange(6) % 2, torch.Generator().manual_seed(0))
@@ -889,6 +898,7 @@ def test_what_the_last_round_predicts_counts():
             "chance_loss": torch.zeros(n),
             "maps": torch.arange(2).repeat(L, 1),
             "maps_found": torch.arange(2).repeat(L, 1),
+            "agreed": torch.ones(L, dtype=torch.bool),
         }
 
     data = LabelledImages(torch.rand(8, 1, 2, 2), torch.arange(8) % 2, ("a", "b"))
@@ -988,7 +998,7 @@ def test_normal_laws_see_what_moves_a_mean_a_covariance_or_a_shape(name):
     x = LAWS[name](x, torch.arange(8.0))
     labels = torch.arange(1500) % 3
     data = LabelledImages(x[:1000], labels[:1000], ("a", "b", "c"))
-    laws = NormalLaws.fit(data)
+    laws = normal_laws(data)
     flips = torch.stack([groups.flips(axis).permutation((8, 8))[1] for axis in "WH"])
     signs = torch.ones(flips.shape)
     before, after = laws.margins(x[1000:], labels[1000:], flips, signs, fixed(2, 3))
@@ -1025,7 +1035,7 @@ def test_normal_laws_are_densities_after_a_move(label_map):
     x = torch.randn(300, 2, 3, 4, generator=generator)
     labels, maps = torch.arange(300) % 3, torch.tensor([label_map] * 3)
     x[:, 0, 0, 0] += labels
-    laws = NormalLaws.fit(LabelledImages(x, labels, ("a", "b", "c")))
+    laws = normal_laws(LabelledImages(x, labels, ("a", "b", "c")))
     moves = torch.stack([torch.randperm(24, generator=generator) for _ in range(3)])
     signs = torch.randint(2, (3, 24), generator=generator) * 2.0 - 1
     before, after = laws.margins(x, labels, moves, signs, maps)
@@ -1042,7 +1052,7 @@ def test_large_images_and_classes_that_do_not_vary_have_no_normal_laws():
     labels = torch.arange(40) % 2
     of_class = torch.rand(2, 1, 4, 4)[labels]
     for images in (torch.rand(40, 3, 20, 20), torch.ones(40, 1, 4, 4), of_class):
-        assert NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))) is None
+        assert normal_laws(LabelledImages(images, labels, ("a", "b"))) is None
 
 
 @pytest.mark.parametrize("channel", [0, 1])
@@ -1055,7 +1065,7 @@ def test_normal_laws_do_not_depend_on_the_unit_of_a_channel(channel, unit):
     scaled = x.clone()
     scaled[:, channel] *= unit
     one, other = (
-        NormalLaws.fit(LabelledImages(images, labels, ("a", "b"))).margins(
+        normal_laws(LabelledImages(images, labels, ("a", "b"))).margins(
             images, labels, moves, torch.ones(1, 18), fixed(1, 2)
         )
         for images in (x, scaled)
@@ -1066,7 +1076,7 @@ def test_normal_laws_do_not_depend_on_the_unit_of_a_channel(channel, unit):
 def test_one_pixel_of_another_size_blinds_no_normal_law():
     x = torch.randn(200, 1, 3, 3, generator=torch.Generator().manual_seed(0))
     x[:, 0, 0, 0] *= 1e7
-    laws = NormalLaws.fit(LabelledImages(x, torch.arange(200) % 2, ("a", "b")))
+    laws = normal_laws(LabelledImages(x, torch.arange(200) % 2, ("a", "b")))
     assert laws.spread.flatten()[1:].max() < 3
 
 

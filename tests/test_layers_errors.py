@@ -17,6 +17,7 @@ from symshare.layers import (
     GroupInstanceNorm,
     GroupLayerNorm,
     GroupLinear,
+    GroupPlaces,
     GroupPool,
     LiftConv1d,
     LiftConv2d,
@@ -168,6 +169,14 @@ ERRORS = {
         r"GroupHead: .* the identity first, got \[\[0, 1\], \[0, 0\]\]; give each row every class",
     ),
     "no identity": (lambda: GroupHead(3, torch.tensor([[1, 0], [0, 1]])), "the identity first"),
+    "no matrix": (
+        lambda: GroupHead(3, torch.tensor([[[-1.0]], [[1.0]]])),
+        r"GroupHead: .* square matrices with the identity first, got \[\[-1.0\]\] first; put it",
+    ),
+    "no frames": (
+        lambda: run(GroupPlaces(torch.eye(2).repeat(4, 1, 1)), 1, 3, 2, 5, 5),
+        r"GroupPlaces: expected features \[B, C, 4, ...\] with 2 axes of space, got",
+    ),
     "features on space": (
         lambda: run(GroupHead(3, torch.tensor([[0, 1], [1, 0]])), 1, 3, 2, 5),
         r"GroupHead: expected features \[B, 3, 2\], got \[1, 3, 2, 5\]; take the mean over space",

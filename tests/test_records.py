@@ -53,6 +53,10 @@ def test_every_verdict_validates_and_is_written_as_it_was_read(tmp_path, kind):
     assert VerdictRecord.read(tmp_path / "again.json") == record
 
 
+LATER = {"error", "metric", "numbers", "strata", "target_map", "test_error"}
+"""Keys that files of earlier versions lack."""
+
+
 def damages(content, remove=True):
     """Documents in which one value is replaced, or one key is missing; of lists, at the ends."""
     keys = list(content) if isinstance(content, dict) else sorted({0, len(content) - 1})
@@ -60,7 +64,7 @@ def damages(content, remove=True):
         changed = copy.copy(content)
         changed[key] = [{}]
         yield changed
-        if isinstance(content, dict) and remove:
+        if isinstance(content, dict) and remove and key not in LATER:
             yield {name: value for name, value in content.items() if name != key}
         if content[key] and isinstance(content[key], dict | list):
             # Versions are those of whatever packages the numbers depend on.
@@ -120,6 +124,22 @@ def test_further_keys_and_whole_numbers_are_read(files, tmp_path):
     path.write_text(json.dumps(content))
     jsonschema.validate(content, shipped("result"))
     assert ResultRecord.read(path) == replace(ResultRecord.read(files["result"]), seconds=3.0)
+
+
+def without(content, names):
+    """The same document, and what it holds, without some keys."""
+    if isinstance(content, dict):
+        return {k: without(v, names) for k, v in content.items() if k not in names}
+    return [without(v, names) for v in content] if isinstance(content, list) else content
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_files_of_earlier_versions_are_read_with_what_came_later(files, tmp_path, name):
+    content = without(json.loads(files[name].read_text()), LATER)
+    path = tmp_path / "earlier.json"
+    path.write_text(json.dumps(content))
+    jsonschema.validate(content, shipped(name))
+    assert KINDS[name].read(path) == KINDS[name].read(files[name])
 
 
 def test_a_record_without_a_number_is_not_written(files, tmp_path):

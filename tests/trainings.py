@@ -8,6 +8,7 @@ import torch
 from experiments.residual import GroupResNet, ResidualArchitecture
 from symshare import groups
 from symshare.data import load, transform
+from symshare.judge.classes import Classes
 from symshare.judge.witness import GuessBoth, Moves, Witness
 from symshare.models import build_network
 from symshare.representations import Gated, Sinkhorn
@@ -63,6 +64,7 @@ def witness(splits, law, hardware):
     """The network of the held-out tests, which guesses moves as well and stops by itself."""
     torch.manual_seed(0)
     sources, signs = groups.dihedral(4).entries(1, (8, 8))
+    digits = Classes.of(splits.train)
     optim = OptimConfig(steps=12, evaluations=4, batch_size=15, lr=5e-3, schedule="constant")
     trained = train(
         Witness(1, 10, len(sources), (8, 8)),
@@ -71,7 +73,7 @@ def witness(splits, law, hardware):
         optim,
         1,
         validation=splits.validation,
-        task=GuessBoth(Moves(sources, signs, torch.arange(10).repeat(len(sources), 1))),
+        task=GuessBoth(Moves(sources, signs, digits.fixed(len(sources))), digits),
         early=Early(patience=1),
         hardware=hardware,
     )

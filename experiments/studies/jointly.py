@@ -24,7 +24,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import one_hot
 
 from experiments.catalogue import select
 from experiments.image_settings import ImageRun, source_folder
@@ -45,6 +45,7 @@ from symshare.moments.statistics import BLOCKS
 from symshare.representations import Sinkhorn
 from symshare.representations.starts import SHARP_MASS, near
 from symshare.train.loop import train
+from symshare.train.objective import Classify
 
 Order = Literal["at once", "in order"]
 
@@ -61,7 +62,7 @@ ROUND = 100
 TRUTH = ("rot90", "rot180", "rot270")
 
 
-class Jointly:
+class Jointly(Classify):
     """Cross entropy of the labels, and the penalty of every layer."""
 
     def __init__(self, layers: list[Convolution], classes: int, order: Order, seed: int):
@@ -78,8 +79,7 @@ class Jointly:
 
     def loss(self, model: torch.nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
         images, labels = prepared
-        logits = model(images)
-        loss = cross_entropy(logits, labels)
+        loss, logits = super().loss(model, images, labels)
         if torch.is_grad_enabled():
             for layer in self.layers:
                 loss = loss + layer.penalty(labels)

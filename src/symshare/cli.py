@@ -120,7 +120,7 @@ def _bracketed(words: list[str]) -> list[str]:
     return done
 
 
-_LISTS = ("--periodic", "--channels", "--tiers", "--change")
+_LISTS = ("--periodic", "--channels", "--tiers", "--change", "--data.target_columns")
 """Options that take several values."""
 
 

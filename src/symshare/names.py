@@ -53,6 +53,9 @@ def things_of(space: Sequence[int]) -> Things:
     return THINGS[0 if tuple(space) == VECTOR else len(space)]
 
 
+Target = Literal["classes", "numbers"]
+"""What labels are: each the index of a class, or one or several numbers."""
+
 Kind = Literal[
     "digits", "mnist", "cifar10", "arrays", "idx", "classes", "table", "parquet", "saved", "hub"
 ]
@@ -81,14 +84,19 @@ _FORMS = (
 )
 _FILES: dict[str, tuple[Kind, str]] = {
     ".npz": ("arrays", "an .npz file with `images` and `labels`"),
-    ".npy": ("arrays", "images.npy, with labels.npy beside it"),
+    ".npy": ("arrays", "images.npy, with labels.npy or targets.npy beside it"),
     ".csv": ("table", "a .csv file with columns `path` and `label`"),
     ".tsv": ("table", "a .tsv file with columns `path` and `label`"),
     ".parquet": ("parquet", "a .parquet file with columns `image` and `label`"),
 }
 """How files of each ending are read, and what they are."""
 
-_ARRAYS = (("images.npy", "labels.npy"), ("train_images.npy", "train_labels.npy"))
+_ARRAYS = (
+    ("images.npy", "labels.npy"),
+    ("images.npy", "targets.npy"),
+    ("train_images.npy", "train_labels.npy"),
+    ("train_images.npy", "train_targets.npy"),
+)
 """Files one of which pairs makes a folder one of arrays."""
 
 _SAVED = ("dataset_info.json", "dataset_dict.json")
@@ -118,6 +126,9 @@ class Storage:
             path or file.
         label_column: column of a table that holds the labels; by default label or class.
         skip_broken: leave out pictures that cannot be decoded, and count them.
+        target: what the labels of arrays are, classes or numbers; by default numbers where an array
+            `targets` stands in the place of `labels`, else classes.
+        target_columns: columns of a table that hold the numbers of a label, as in row,column.
     """
 
     root: str | None = None
@@ -128,6 +139,8 @@ class Storage:
     image_column: str | None = None
     label_column: str | None = None
     skip_broken: bool = False
+    target: Target | None = None
+    target_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a size that is none."""
@@ -140,7 +153,8 @@ class Storage:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; folders of version 0.1 know none of those behind the limit."""
-        values = {name: v for name, v in asdict(self).items() if v not in (None, False)}
+        values = {name: v for name, v in asdict(self).items() if v not in (None, False, ())}
+        values = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
         return {"root": self.root, "limit": self.limit} | values
 
 
@@ -158,6 +172,41 @@ def exchange(label_map: Sequence[int], classes: Sequence[str]) -> str:
     else:
         pairs = [f"{classes[k]} becoming {classes[to]}" for k, to in moved]
     return ", ".join(pairs)
+
+
+def becoming(target_map: Sequence[Sequence[float]], numbers: Sequence[str]) -> str:
+    """What a map [A | b] of the numbers of a label does, in words; empty where they stay.
+
+    >>> becoming(((0.0, -1.0, 0.0), (1.0, 0.0, 0.0)), ("row", "column"))
+    '(row, column) becoming (-column, row)'
+    >>> becoming(((-1.0, 11.0),), ("x",))
+    'x becoming -x + 11'
+    """
+    made = {
+        name: _sum(row, numbers)
+        for i, (name, row) in enumerate(zip(numbers, target_map, strict=True))
+        if list(row) != [float(j == i) for j in range(len(row))]
+    }
+    before, after = ", ".join(made), ", ".join(made.values())
+    if len(made) > 1:
+        return f"({before}) becoming ({after})"
+    return f"{before} becoming {after}" if made else ""
+
+
+def _sum(row: Sequence[float], numbers: Sequence[str]) -> str:
+    """A sum of numbers with factors, and a constant."""
+    *factors, offset = row
+    terms = [(f, name) for f, name in zip(factors, numbers, strict=True) if abs(f) >= _SEEN]
+    words: list[str] = []
+    for factor, name in [*terms, (offset, "")] if offset or not terms else terms:
+        sign = ("- " if words else "-") if factor < 0 else ("+ " if words else "")
+        size = "" if name and abs(factor) == 1 else f"{abs(factor):.3g}"
+        words.append(sign + " ".join(filter(None, (size, name))))
+    return " ".join(words)
+
+
+_SEEN = 5e-3
+"""Least factor of a number that is spoken of."""
 
 
 def check_source(source: str, root: Path | str | None = None) -> Source:

@@ -18,6 +18,7 @@ READERS = {
     "label_map": ("gcnn",),
     "channels": ("gcnn", "gated"),
     "signs": ("gcnn", "gated"),
+    "target_map": ("gcnn",),
 }
 """Kinds that read an option; all read the others."""
 
@@ -58,6 +59,9 @@ class NetworkConfig:
             both elements exchange two channels, and the first reverses time. Names may repeat, and
             "id" moves channels alone; empty where channels stay.
         signs: with them 1, or -1 where the values change sign; empty where no sign changes.
+        target_map: the same of labels that are d numbers y: for each element but the identity
+            the d rows of [A | b], y becoming A y + b, such as (((-1, 0),),) for a flip that turns
+            the sign of one number; empty where they stay.
     """
 
     architecture: Literal["auto", "mnist", "small"] = "auto"
@@ -73,6 +77,7 @@ class NetworkConfig:
     label_map: tuple[tuple[int, ...], ...] = ()
     channels: tuple[tuple[int, ...], ...] = ()
     signs: tuple[tuple[int, ...], ...] = ()
+    target_map: tuple[tuple[tuple[float, ...], ...], ...] = ()
     readers: ClassVar[Mapping[str, tuple[str, ...]]] = READERS
     free_kinds: ClassVar[tuple[str, ...]] = ("sinkhorn",)
 
@@ -119,6 +124,8 @@ class NetworkConfig:
         # Folders of version 0.1 know none of these.
         for name in ("label_map", "channels", "signs"):
             values[name] = [list(row) for row in values[name]]
+        values["target_map"] = [[list(row) for row in rows] for rows in self.target_map]
+        for name in ("label_map", "channels", "signs", "target_map"):
             if not values[name]:
                 del values[name]
         return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
-from symshare.names import exchange, things_of
+from symshare.names import things_of
 from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
 
 _COLOURS: dict[Status, str] = {
@@ -78,14 +78,14 @@ class Narrator(Observer):
         config: DiscoveryConfig,
         parts: tuple[int, int, int],
         shape: tuple[int, ...],
-        classes: int,
+        labels: str,
         folder: Path,
     ) -> None:
         self.console.print(
             f"[bold]{escape(config.source)}[/], transform {config.transform}: "
             f"{' + '.join(map(str, parts))} {things_of(shape[1:]).many} "
             "(train, validation, test) of "
-            f"{' x '.join(map(str, shape))}, {classes} classes"
+            f"{' x '.join(map(str, shape))}, {escape(labels)}"
         )
         self.console.print(f"writing to {escape(str(folder))}", style="dim", soft_wrap=True)
 
@@ -99,14 +99,15 @@ class Narrator(Observer):
     def judged(self, record: VerdictRecord) -> None:
         power, things = record.power, record.things
         state = "passed" if power.passed else "[yellow]failed[/]"
+        knows = f"accuracy {power.accuracy:.1%} (chance {power.chance_accuracy:.1%})"
+        if record.numbers:
+            knows = f"{power.accuracy:.1%} of the variance of the labels explained"
         self.console.print(
-            f"power     {state}: accuracy {power.accuracy:.1%} (chance "
-            f"{power.chance_accuracy:.1%}) on {record.samples} held-out {things.many}"
+            f"power     {state}: {knows} on {record.samples} held-out {things.many}"
             + (f" in {record.independent} groups" if record.independent < record.samples else "")
         )
-        table = Table(
-            "element", "excess loss", f"change of {things.many}", "status", "kept, worst class"
-        )
+        kept = "explained, all" if record.numbers else "kept, worst class"
+        table = Table("element", "excess loss", f"change of {things.many}", "status", kept)
         shown = sorted(record.elements, key=lambda e: e.excess_loss)[:_SHOWN]
         for e in (e for e in record.elements if e in shown):
             loss, change = (
@@ -114,8 +115,8 @@ class Narrator(Observer):
                 _with_bounds(e.change, e.change_interval),
             )
             status = f"[{_COLOURS[e.status]}]{e.status}[/]"
-            worst = f"{e.kept_share_min:.0%}"
-            moved = exchange(e.label_map, record.classes)
+            worst = f"{e.kept_share if record.numbers else e.kept_share_min:.0%}"
+            moved = record.labels.moved(e)
             name = escape(f"{e.name} with {moved}" if moved else e.name)
             table.add_row(name, loss, change, status, worst)
         self.console.print(table)
@@ -134,19 +135,22 @@ class Narrator(Observer):
 
     def trained(self, name: NetworkName, result: ResultRecord) -> None:
         self.console.print(
-            f"fit       {_NAMES[name]:<26} seed {result.seed}  test accuracy "
+            f"fit       {_NAMES[name]:<26} seed {result.seed}  test {result.metric} "
             f"{result.test_accuracy:.1%}  {result.seconds:.0f} s"
         )
 
     def finished(self, record: VerdictRecord, report: Path) -> None:
-        table = Table("network", "free parameters", "test accuracy")
+        error = [f"error of {', '.join(record.numbers)}"] if record.numbers else []
+        table = Table("network", "free parameters", f"test {record.metric}", *map(escape, error))
         for name, entry in record.accuracy.items():
             if entry is None:
-                table.add_row(_NAMES[name], "-", "not run")
+                table.add_row(_NAMES[name], "-", "not run", *("-" for _ in error))
                 continue
             parameters = f"{entry.parameters} (+ {entry.representation_parameters})"
             spread = "" if entry.std is None else f" ± {entry.std:.1%}"
-            table.add_row(_NAMES[name], parameters, f"{entry.mean:.1%}{spread} (n = {entry.n})")
+            shown = f"{entry.mean:.1%}{spread} (n = {entry.n})"
+            errors = [", ".join(f"{e:.3g}" for e in entry.error)] if entry.error else []
+            table.add_row(_NAMES[name], parameters, shown, *errors)
         self.console.print(table)
         self.console.print(record.sentence, markup=False)
         for caveat in record.caveats:
@@ -162,8 +166,10 @@ def _with_bounds(mean: float, bounds: tuple[float, float]) -> str:
 
 def print_result(result: ResultRecord) -> None:
     """Print the outcome of one training run."""
+    errors = ", ".join(f"{error:.3g}" for error in result.test_error or ())
     Console(highlight=False).print(
-        f"test accuracy {result.test_accuracy:.2%}, loss {result.test_loss:.4f}; "
+        f"test {result.metric} {result.test_accuracy:.2%}, loss {result.test_loss:.4f}"
+        f"{f', error {errors}' if errors else ''}; "
         f"{result.parameters} free parameters (+ {result.representation_parameters} of "
         f"representations); {result.seconds:.0f} s"
     )

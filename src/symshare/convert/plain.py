@@ -143,8 +143,8 @@ def _linear(layer: GroupLinear) -> nn.Module:
 
 def _on_channels(layer: GroupHead) -> nn.Linear:
     """One linear layer on channels and elements together, [B, C*G] to [B, K]."""
-    weight = layer.linear.weight[layer.sources].movedim(0, -1).flatten(1) / len(layer.sources)
-    bias = layer.linear.bias[layer.sources].mean(0)
+    weight = layer.moved(layer.linear.weight).movedim(0, -1).flatten(1) / len(layer.label_map)
+    bias = layer.moved(layer.linear.bias).mean(0)
     return _filled(nn.Linear, (weight.shape[1], weight.shape[0]), weight, bias)
 
 
@@ -188,6 +188,7 @@ def is_known_network(module: nn.Module) -> TypeGuard[GroupCNN]:
         and all(_is_ours(layer) for layer in (module.lifting, *module.hidden))
         and all(type(norm) in _NORMS for norm in module.norms)
         and type(module.pool) is GroupPool
+        and module.places is None
         and type(module.head) in (nn.Linear, GroupHead)
     )
 

@@ -4,6 +4,7 @@ from symshare.data.copies import Copies, joined, near_copies
 from symshare.data.images import LabelledImages
 from symshare.data.sources import load
 from symshare.data.splits import Splits, divide, sample, split
+from symshare.data.strata import Strata, strata_of
 from symshare.data.transforms import TEST_SEED, Transform, freeze, rotate, scale, stream, transform
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Copies",
     "LabelledImages",
     "Splits",
+    "Strata",
     "Transform",
     "divide",
     "freeze",
@@ -21,6 +23,7 @@ __all__ = [
     "sample",
     "scale",
     "split",
+    "strata_of",
     "stream",
     "transform",
 ]

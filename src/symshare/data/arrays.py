@@ -11,11 +11,13 @@ import numpy as np
 
 from symshare.data.images import LabelledImages
 from symshare.data.reading import first_line
+from symshare.names import Target
 
-_KINDS = ("images", "labels")
+_KINDS = ("images", "labels", "targets")
 _PARTS = ("train", "val", "test")
 _KEYS = {
     "classes",
+    "numbers",
     "groups",
     "layout",
     *_KINDS,
@@ -24,7 +26,7 @@ _KEYS = {
 
 
 def read_arrays(
-    path: Path, groups: str | None, layout: str | None
+    path: Path, groups: str | None, layout: str | None, target: Target | None = None
 ) -> tuple[LabelledImages, LabelledImages | None]:
     """Read an `.npz` file, or a folder of `.npy` files that are named as its arrays would be.
 
@@ -32,6 +34,8 @@ def read_arrays(
         path: The file or folder, see `symshare.data.load`.
         groups: Name of the array that is read in the place of `groups`.
         layout: Order of the axes of the images, where no array says.
+        target: What labels are; by default numbers where an array `targets` stands in the place of
+            `labels`, else classes.
 
     Returns:
         The images, and those of the official test part, if there is one.
@@ -60,10 +64,11 @@ def read_arrays(
             f"{path}: expected `images` or {', '.join(both)}, got both; leave out which is not "
             "meant"
         )
+    target = _named_labels(arrays, target, path)
     if {"images", "labels"} <= set(arrays):
-        return labelled(arrays, path), None
+        return labelled(arrays, path, target), None
     parts = [part for part in _PARTS if f"{part}_images" in arrays]
-    needed = {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS}
+    needed = {f"{part}_{kind}" for part in ("train", "test", *parts) for kind in _KINDS[:2]}
     if not needed <= set(arrays):
         raise ValueError(
             f"{path}: expected arrays `images` and `labels`, or `train_images`, `train_labels`, "
@@ -87,9 +92,25 @@ def read_arrays(
     arrays |= {"images": np.concatenate(images), "labels": np.concatenate(labels)}
     if arrays["images"].ndim == 4 and arrays["images"].shape[3] == 3:
         arrays.setdefault("layout", np.array("NHWC"))  # as MedMNIST writes colours
-    together = labelled(arrays, path)
+    together = labelled(arrays, path, target)
     cut = len(together) - len(labels[-1])
     return together.subset(range(cut)), together.subset(range(cut, len(together)))
+
+
+def _named_labels(arrays: dict[str, np.ndarray], target: Target | None, path: Path) -> Target:
+    """What the labels are; arrays `targets`, which are numbers, are named `labels` then."""
+    of_numbers = [name for name in arrays if name.endswith("targets")]
+    both = [name for name in of_numbers if name.replace("targets", "labels") in arrays]
+    if both and target is None:
+        raise ValueError(
+            f"{path}: expected `labels` or `targets`, got both; say which are meant by "
+            "--data.target classes or --data.target numbers"
+        )
+    if not of_numbers or target == "classes":
+        return target or "classes"
+    for name in of_numbers:
+        arrays[name.replace("targets", "labels")] = arrays.pop(name)
+    return "numbers"
 
 
 def _unpacked(path: Path, wanted: Set[str | None]) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -138,13 +159,20 @@ def _pickled(path: Path, name: str) -> str:
     )
 
 
-def labelled(arrays: Mapping[str, np.ndarray], where: object) -> LabelledImages:
+def labelled(
+    arrays: Mapping[str, np.ndarray], where: object, target: Target = "classes"
+) -> LabelledImages:
     """The images of arrays that are named as in a file; errors begin with where they are from."""
-    classes = arrays["classes"].ravel().tolist() if "classes" in arrays else None
+    names = arrays[target].ravel().tolist() if target in arrays else None
     try:
         layout = "".join(arrays["layout"].astype(str).ravel()) if "layout" in arrays else None
         return LabelledImages.from_arrays(
-            arrays["images"], arrays["labels"], classes, layout, arrays.get("groups")
+            arrays["images"],
+            arrays["labels"],
+            layout=layout,
+            groups=arrays.get("groups"),
+            target=target,
+            **{target: names},
         )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error

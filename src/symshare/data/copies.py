@@ -13,6 +13,7 @@ from torch import Tensor
 
 from symshare.data.images import LabelledImages
 from symshare.data.pooling import few_cells, pooled
+from symshare.data.strata import strata_of
 
 NEAR = 0.05
 """Distance to a near copy, as a share of the median distance of two images of one class. Among
@@ -176,8 +177,8 @@ def _near_pairs(
 
 
 def _typical_distance(data: LabelledImages) -> float:
-    """Median distance of two images of one class, each image with the next of its class."""
-    labels = data.labels.cpu()
+    """Median distance of two images of one class, or stratum, each with the next of its class."""
+    labels = strata_of(data).index
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
     order = order[labels[order].argsort(stable=True)]
     first, second = order[:-1], order[1:]

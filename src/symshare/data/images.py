@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from symshare.names import Target
 
 _LAYOUTS = {
     2: ("NL", "NC"),
@@ -32,62 +34,65 @@ _REMEDIES = {
     "and torch.tensor([y for _, y in data])",
     "labels": "give one integer per image; text is numbered by classes, labels = numpy.unique("
     "labels, return_inverse=True), and its names are handed over as classes=classes",
+    "targets": "give one number per image, or as many of each in a row",
 }
+
+MOST_NUMBERS = 32
+"""Most numbers of a label: maps of them, which are fitted, have as many entries as the square."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images, the index of each one's class, and the names of the classes.
+    """Images with their labels: of each the index of its class, or d numbers.
 
     An image has one axis of space (a signal), two, or three (a volume). A vector has one position,
     at which it has a channel for each of its numbers, [N, C, 1].
 
     Args:
         images: Raw floating-point values, finite; N images of C channels.
-        labels: Index into `classes` of each image, in [0, len(classes)).
-        classes: Names of the classes, at least two.
+        labels: Index into `classes` of each image, in [0, len(classes)); or d numbers of each
+            image, finite, in any unit.
+        classes: Names of the classes, at least two; empty where labels are numbers.
         groups: Number of the group of each image, such as a patient, a film or a device, whose
             images depend on one another; None where images are independent.
+        numbers: Names of the d numbers of a label, different ones; empty where labels are classes.
 
     Raises:
         ValueError: If the images do not have 3 to 5 axes or are not finite floats, if the labels
-            are not integers, are not as many as the images, or name no class, or if the groups
-            are not one integer for each image.
+            are not integers, are not as many as the images, or name no class, if they are neither
+            classes nor finite numbers, or if the groups are not one integer for each image.
 
     Example:
         >>> data = LabelledImages(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 0]), ("a", "b"))
-        >>> len(data), data.subset([2]).labels
-        (3, tensor([0]))
+        >>> len(data), data.subset([2]).labels, data.outputs
+        (3, tensor([0]), 2)
+        >>> ages = torch.tensor([[31.0], [8.0], [77.0]])
+        >>> LabelledImages(torch.zeros(3, 1, 8, 8), ages, (), numbers=("age",)).outputs
+        1
     """
 
     images: Float[Tensor, "N C *space"]
-    labels: Int[Tensor, " N"]
+    labels: Int[Tensor, " N"] | Float[Tensor, "N d"]
     classes: tuple[str, ...]
     groups: Int[Tensor, " N"] | None = None
+    numbers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_images(self.images)
-        labels, images, classes = self.labels, len(self.images), len(self.classes)
-        if labels.ndim != 1 or not _is_integer(labels):
+        images = len(self.images)
+        if self.numbers:
+            _check_numbers(self.labels, self.numbers)
+        else:
+            _check_classes(self.labels, len(self.classes))
+        if len(self.labels) != images:
             raise ValueError(
-                f"labels: expected integers [N], got {labels.dtype} {list(labels.shape)}; give one "
-                "class index per image"
-            )
-        if len(labels) != images:
-            raise ValueError(
-                f"labels: expected as many as images, got {images} images and {len(labels)} "
+                f"labels: expected as many as images, got {images} images and {len(self.labels)} "
                 "labels; give one label per image"
             )
-        bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
-        if classes and len(bad):
+        if not self.numbers and len(self.classes) < 2:
             raise ValueError(
-                f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
-                f"{int(bad[0])}; number the classes 0, 1, 2, ..., and name each of them"
-            )
-        if classes < 2:
-            raise ValueError(
-                f"classes: expected at least 2 classes, got {classes}; name each of them, and add "
-                "images of another class where there is but one"
+                f"classes: expected at least 2 classes, got {len(self.classes)}; name each of "
+                "them, and add images of another class where there is but one"
             )
         if (groups := self.groups) is not None and list(groups.shape) != [images]:
             raise ValueError(
@@ -103,6 +108,11 @@ class LabelledImages:
         return len(self.labels)
 
     @property
+    def outputs(self) -> int:
+        """What a network answers with: a score for each class, or d numbers."""
+        return len(self.numbers or self.classes)
+
+    @property
     def space(self) -> tuple[int, ...]:
         """Length of each axis of space."""
         return tuple(self.images.shape[2:])
@@ -115,12 +125,14 @@ class LabelledImages:
         classes: Iterable[object] | None = None,
         layout: str | None = None,
         groups: Any = None,
+        target: Target = "classes",
+        numbers: Iterable[object] | None = None,
     ) -> LabelledImages:
         """Read arrays or tensors: uint8 images are divided by 255, floats are kept.
 
         Args:
             images: Array-like in one of the layouts.
-            labels: Array-like [N] or [N, 1] of integers.
+            labels: Array-like [N] or [N, 1] of integers; or of numbers, [N] or [N, d].
             classes: Names of the classes; by default "0", "1", ... to the largest label.
             layout: Order of the axes, one letter each: "NC" for vectors, "NL", "NCL" or "NLC" for
                 signals, "NHW", "NCHW" or "NHWC" for images, "NDHW", "NCDHW" or "NDHWC" for volumes.
@@ -129,13 +141,16 @@ class LabelledImages:
                 position. Other shapes are refused.
             groups: Array-like [N] of numbers or text: images that depend on one another, as those
                 of one patient, share a value.
+            target: What labels are, "classes" or "numbers": it is never guessed.
+            numbers: Names of the numbers; by default "y", or "y1", "y2", ... of several.
 
         Returns:
-            The data, with float32 images and int64 labels.
+            The data, with float32 images, and int64 classes or float32 numbers.
 
         Raises:
             ValueError: If the images differ in size, are neither floats nor uint8, may have their
-                channels last, or are all of one class; and as for `LabelledImages`.
+                channels last, or are all of one class; if names are given of what labels are not;
+                and as for `LabelledImages`.
 
         Example:
             >>> data = LabelledImages.from_arrays(np.full((2, 8, 8), 255, np.uint8), [0, 1])
@@ -148,17 +163,25 @@ class LabelledImages:
                 f"images: expected images of at least 2 classes, got none, {list(pixels.shape)}; "
                 "hand over some"
             )
+        if pixels.dtype == torch.uint8:
+            pixels = pixels.to(torch.float32).div_(255)
+        elif pixels.is_floating_point() or pixels.dtype == torch.bool:
+            pixels = pixels.to(torch.float32)
+        joined = None if groups is None else _numbered(groups)
+        _check_target(target, classes, numbers)
+        if target == "numbers":
+            values = _tensor(labels, "targets").to(torch.float32)
+            values = values[:, None] if values.ndim == 1 else values
+            data = cls(pixels, values, (), joined, _names(values, numbers))
+            _check_varied(data)
+            return data
         index = _tensor(labels, "labels")
         if index.ndim == 2 and index.shape[1] == 1:
             index = index[:, 0]
         if _is_integer(index):
             index = index.to(torch.int64)
-        if pixels.dtype == torch.uint8:
-            pixels = pixels.to(torch.float32).div_(255)
-        elif pixels.is_floating_point() or pixels.dtype == torch.bool:
-            pixels = pixels.to(torch.float32)
         names = _number(index) if classes is None else tuple(map(_text, classes))
-        data = cls(pixels, index, names, None if groups is None else _numbered(groups))
+        data = cls(pixels, index, names, joined)
         present = data.labels.unique().tolist()
         if len(present) < 2:
             only = f"only class {names[present[0]]!r}" if present else "no image"
@@ -172,7 +195,7 @@ class LabelledImages:
         """Return the images at these positions, in that order."""
         where = torch.as_tensor(indices, dtype=torch.int64, device=self.labels.device)
         groups = None if self.groups is None else self.groups[where]
-        return LabelledImages(self.images[where], self.labels[where], self.classes, groups)
+        return replace(self, images=self.images[where], labels=self.labels[where], groups=groups)
 
     def joined(self, other: LabelledImages) -> LabelledImages:
         """Return these images and then those of another part of the same data.
@@ -187,13 +210,13 @@ class LabelledImages:
         groups = None
         if self.groups is not None and other.groups is not None:
             groups = torch.cat([self.groups, other.groups])
-        return LabelledImages(images, labels, self.classes, groups)
+        return replace(self, images=images, labels=labels, groups=groups)
 
     def to(self, device: torch.device | str) -> LabelledImages:
         """Return the same data with both tensors on `device`."""
         groups = None if self.groups is None else self.groups.to(device)
         images, labels = self.images.to(device), self.labels.to(device)
-        return LabelledImages(images, labels, self.classes, groups)
+        return replace(self, images=images, labels=labels, groups=groups)
 
 
 def _tensor(values: Any, what: str) -> Tensor:
@@ -324,6 +347,86 @@ def _number(labels: Tensor) -> tuple[str, ...]:
             "with classes="
         )
     return tuple(map(str, range(high + 1)))
+
+
+def _check_target(target: Target, classes: object, numbers: object) -> None:
+    """Refuse a kind of labels that there is not, and names of another kind."""
+    if target not in get_args(Target):
+        raise ValueError(
+            f"target: expected {' or '.join(map(repr, get_args(Target)))}, got {target!r}; say "
+            "what the labels are"
+        )
+    other, names = ("classes", classes) if target == "numbers" else ("numbers", numbers)
+    if names is not None:
+        raise ValueError(
+            f"{other}: expected no names of {other}, as labels are {target}; leave them out, or "
+            f"say target={other!r} (in the terminal --data.target {other})"
+        )
+
+
+def _names(values: Tensor, numbers: Iterable[object] | None) -> tuple[str, ...]:
+    """Names of the numbers of a label."""
+    if numbers is not None:
+        return tuple(map(_text, numbers))
+    count = values.shape[-1]
+    return ("y",) if count == 1 else tuple(f"y{i}" for i in range(1, count + 1))
+
+
+def _check_numbers(labels: Tensor, numbers: tuple[str, ...]) -> None:
+    if labels.ndim != 2 or not labels.is_floating_point() or not labels.shape[1]:
+        raise ValueError(
+            f"labels: expected numbers [N] or [N, d], got {labels.dtype} {list(labels.shape)}; "
+            "give every image as many numbers, in a row"
+        )
+    count = labels.shape[1]
+    if count > MOST_NUMBERS:
+        raise ValueError(
+            f"labels: expected at most {MOST_NUMBERS} numbers of an image, got {count}; labels "
+            "that are images or sequences themselves are not read, give a few numbers of each"
+        )
+    if len(numbers) != count or len(set(numbers)) != count:
+        raise ValueError(
+            f"numbers: expected {count} different names, one of each number, got "
+            f"{', '.join(numbers)}; name the columns of the labels in their order"
+        )
+    bad = (~(labels.abs() <= _LARGEST).all(1)).nonzero().flatten()
+    if len(bad):
+        raise ValueError(
+            f"labels: expected finite numbers of at most {_LARGEST:.0e}, got NaN, infinity or a "
+            f"fill value in {len(bad)} of {len(labels)}, first of image {int(bad[0])}; remove "
+            "these images"
+        )
+
+
+def _check_varied(data: LabelledImages) -> None:
+    constant = (data.labels == data.labels[:1]).all(0)
+    if constant.any():
+        name = data.numbers[int(constant.nonzero()[0])]
+        raise ValueError(
+            f"labels: expected numbers that vary, got one value of {name!r} for all {len(data)} "
+            "images; leave that number out"
+        )
+
+
+def _check_classes(labels: Tensor, classes: int) -> None:
+    if labels.ndim != 1 or not _is_integer(labels):
+        remedy = "give one class index per image"
+        if labels.is_floating_point():
+            remedy += (
+                ", or say that labels are numbers by target='numbers' (in the terminal by "
+                "--data.target numbers)"
+            )
+        elif labels.ndim == 2:
+            remedy += "; several classes of one image are not read"
+        raise ValueError(
+            f"labels: expected integers [N], got {labels.dtype} {list(labels.shape)}; {remedy}"
+        )
+    bad = ((labels < 0) | (labels >= classes)).nonzero().flatten()
+    if classes and len(bad):
+        raise ValueError(
+            f"labels: expected 0..{classes - 1}, got {int(labels[bad[0]])} for image "
+            f"{int(bad[0])}; number the classes 0, 1, 2, ..., and name each of them"
+        )
 
 
 def _is_integer(labels: Tensor) -> bool:

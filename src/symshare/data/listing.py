@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from symshare.data.images import LabelledImages
@@ -22,6 +22,7 @@ from symshare.data.pictures import Colour, DamagedPictureError, picture
 from symshare.data.reading import Arrays, cached
 from symshare.data.scans import RECORD, VOLUMES, companions, signal, volume
 from symshare.data.splits import PER_CLASS, TEST_SHARE, check_counts, draw
+from symshare.data.strata import strata_of
 
 Progress = Callable[[int, int], object]
 """Told how many pictures are decoded, and of how many."""
@@ -94,21 +95,23 @@ class Listing:
 
     Attributes:
         where: Name of the source in errors.
-        labels: Index into `classes` of each picture.
-        classes: Names of the classes.
+        labels: Index into `classes` of each picture, or its numbers.
+        classes: Names of the classes; empty where labels are numbers.
         files: Paths of all files that the pictures depend on.
         encoded: Gives the pictures at some positions.
         groups: Name of the group of each picture.
         test: Which pictures are an official test part.
+        numbers: Names of the numbers; empty where labels are classes.
     """
 
     where: str
-    labels: Int[Tensor, " N"]
+    labels: Int[Tensor, " N"] | Float[Tensor, "N d"]
     classes: tuple[str, ...]
     files: Sequence[str]
     encoded: Callable[[Sequence[int]], Sequence[Encoded]]
     groups: Sequence[str] | None = None
     test: Sequence[bool] | None = None
+    numbers: tuple[str, ...] = ()
 
 
 def numbered(
@@ -183,7 +186,13 @@ def read(
     layout = "N" + arrays["axes"].tobytes().decode()
     try:
         data = LabelledImages.from_arrays(
-            images, listing.labels[chosen], listing.classes, layout, groups
+            images,
+            listing.labels[chosen],
+            listing.classes or None,
+            layout,
+            groups,
+            "numbers" if listing.numbers else "classes",
+            listing.numbers or None,
         )
     except ValueError as error:
         raise ValueError(f"{listing.where}: {error}") from error
@@ -196,22 +205,22 @@ def read(
 def _chosen(listing: Listing, test: Tensor | None, limit: int | None) -> Int[Tensor, " M"]:
     """Positions of the pictures that are decoded."""
     pool = torch.ones(len(listing.labels), dtype=torch.bool) if test is None else ~test
-    labels = listing.labels[pool]
+    strata, needed = strata_of(listing).index, PER_CLASS + (test is None)
+    labels = strata[pool]
     missing = (labels.bincount(minlength=len(listing.classes)) == 0).nonzero().flatten()
-    if len(missing):
+    if len(missing) and listing.classes:
         raise ValueError(
             f"{listing.where}: expected every class beside the test part, got class "
             f"{listing.classes[int(missing[0])]!r} in that alone; name it as in the other parts"
         )
-    needed = PER_CLASS + (test is None)
     remedy = "add images or leave the class out"
-    check_counts(labels, listing.classes, needed, listing.where, remedy)
+    check_counts(listing.labels[pool], listing, needed, listing.where, remedy)
     if limit is not None:
         count = limit if test is not None else math.ceil(limit / (1 - TEST_SHARE))
         if count < len(labels):
             drawn = draw(labels, count, torch.Generator().manual_seed(_DRAW_SEED))
             where = f"{listing.where} with limit {limit}"
-            check_counts(labels[drawn], listing.classes, needed, where, "raise the limit")
+            check_counts(listing.labels[pool][drawn], listing, needed, where, "raise the limit")
             pool[pool.nonzero().flatten()[~drawn]] = False
     return (pool if test is None else pool | test).nonzero().flatten()
 

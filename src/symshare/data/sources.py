@@ -17,7 +17,7 @@ from symshare.data.pictures import Colour
 from symshare.data.reading import read_idx
 from symshare.data.splits import Splits, split
 from symshare.data.tables import Columns, list_csv, list_hub, list_parquet, list_saved
-from symshare.names import Kind, Source, check_size, check_source
+from symshare.names import Kind, Source, Target, check_size, check_source
 
 _DIGITS = tuple("0123456789")
 _CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -30,9 +30,9 @@ _NAMED = {
 same."""
 
 _PICTURES = {"size", "colour", "skip_broken"}
-_TABLES = {*_PICTURES, "groups", "image_column", "label_column"}
+_TABLES = {*_PICTURES, "groups", "image_column", "label_column", "target_columns"}
 _READ: dict[Kind, set[str]] = {
-    "arrays": {"groups", "layout"},
+    "arrays": {"groups", "layout", "target"},
     "classes": _PICTURES,
     "table": _TABLES,
     "parquet": _TABLES,
@@ -55,6 +55,8 @@ def load(
     image_column: str | None = None,
     label_column: str | None = None,
     skip_broken: bool = False,
+    target: Target | None = None,
+    target_columns: tuple[str, ...] = (),
     progress: Progress | None = None,
 ) -> Splits:
     """Load a source of labelled images in three stratified parts.
@@ -65,7 +67,8 @@ def load(
             [0, 1], with its official test part); or one of these:
 
             An `.npz` file with `images` and `labels` and, optionally, `classes`, `layout` and
-            `groups`, all as in `LabelledImages.from_arrays`. Or with `train_images`,
+            `groups`, all as in `LabelledImages.from_arrays`; labels that are numbers stand in
+            `targets` in the place of `labels`, with names in `numbers`. Or with `train_images`,
             `train_labels`, `test_images`, `test_labels` and, optionally, `val_images` and
             `val_labels`, as the files of MedMNIST have: the test part is kept, and those for
             validation are drawn anew from the training and validation images together. There three
@@ -107,6 +110,10 @@ def load(
         label_column: Name of the column of labels of a table.
         skip_broken: Whether to leave out pictures that cannot be decoded, with a warning that
             counts them.
+        target: What labels of arrays are, classes or numbers; needed where they are numbers and
+            stand in `labels`, or where there are `labels` and `targets`.
+        target_columns: Names of the columns of a table that hold the numbers of a label, in the
+            place of a column of classes.
         progress: Told how many pictures are decoded, and of how many, once that has taken seconds.
 
     Returns:
@@ -132,14 +139,25 @@ def load(
         "image_column": image_column,
         "label_column": label_column,
         "skip_broken": skip_broken or None,
+        "target": target,
+        "target_columns": target_columns or None,
     }
+    known = _READ.get(found.kind, set())
     for name, value in options.items():
-        if value is not None and name not in _READ.get(found.kind, set()):
+        if value is not None and name not in known:
+            remedy = "leave it out"
+            if name == "target" and "target_columns" in known:
+                remedy = "name the columns of the numbers by target_columns"
             raise ValueError(
-                f"{source}: expected no {name}, got {value!r}; sources of this kind have "
-                "none, leave it out"
+                f"{source}: expected no {name}, got {value!r}; sources of this kind have none, "
+                f"{remedy}"
             )
-    columns = Columns(image_column, label_column, groups)
+    if label_column is not None and target_columns:
+        raise ValueError(
+            f"{source}: expected a column of classes or columns of numbers, got label_column and "
+            "target_columns; leave one out"
+        )
+    columns = Columns(image_column, label_column, groups, tuple(target_columns))
     shape = None if size is None else check_size(size)
     decoding = Decoding(shape, colour, skip_broken, progress)
     if found.kind == "digits":
@@ -147,7 +165,7 @@ def load(
     elif found.kind in _NAMED:
         pool, test = _named(found, decoding)
     elif found.kind == "arrays":
-        pool, test = read_arrays(found.files[0], groups, layout)
+        pool, test = read_arrays(found.files[0], groups, layout, target)
     elif found.kind == "idx":
         pool, test = _idx(found.files)
     else:

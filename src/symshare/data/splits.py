@@ -14,6 +14,7 @@ from torch import Generator, Tensor
 
 from symshare.data.copies import contents, different, joined
 from symshare.data.images import LabelledImages
+from symshare.data.strata import Labelled, strata_of
 
 TEST_SHARE = 0.20
 """Share of the images that is held out as test part where the source has no test part."""
@@ -27,6 +28,9 @@ nothing that is learned or judged would know of them."""
 
 PER_CLASS = 4
 """Fewest different images of a class before train and validation are cut (3 and 1)."""
+
+PER_NUMBER = 20
+"""The same of all images where labels are numbers, for each number."""
 
 _TEST_SEED = 20240
 
@@ -56,7 +60,8 @@ class Splits:
         """Hash of all images and labels: the same data, split alike, have the same."""
         digest = hashlib.sha256()
         for part in (self.train, self.validation, self.test):
-            digest.update(repr((tuple(part.images.shape), part.classes)).encode())
+            names = part.classes or ("numbers", *part.numbers)
+            digest.update(repr((tuple(part.images.shape), names)).encode())
             digest.update(part.images.cpu().numpy().tobytes())
             digest.update(part.labels.cpu().numpy().tobytes())
             if part.groups is not None:
@@ -73,6 +78,8 @@ def split(
     limit: int | None = None,
 ) -> Splits:
     """Divide `pool` by class into train, validation and test (about 65, 15 and 20 %).
+
+    Images whose labels are numbers are divided by strata of these, see `strata_of`.
 
     Byte-identical images count as copies of one source image and fall in the same part, and so do
     the images of one group. An image that makes up more than `OFTEN` of them, such as a
@@ -108,9 +115,10 @@ def split(
             f"{name}: all {len(pool)} images are the same; look at how they were read, and whether "
             "their values fit into 32 bits"
         )
-    labels = pool.labels.cpu()[first]
     needed = PER_CLASS if test is not None else PER_CLASS + 1
-    check_counts(labels, pool.classes, needed, name, "add images or leave the class out")
+    remedy = "add images or leave the class out"
+    check_counts(pool.labels.cpu()[first], pool, needed, name, remedy)
+    labels = strata_of(pool).index[first]
     if pool.groups is not None:
         return _split_groups(pool, test, name, seed, limit)
 
@@ -118,7 +126,7 @@ def split(
         return pool.subset(torch.isin(source, chosen).nonzero().flatten())
 
     often = source.bincount() > OFTEN * len(source)
-    if labels[~often].bincount(minlength=len(pool.classes)).min() < needed:
+    if labels[~often].bincount(minlength=int(labels.max()) + 1).min() < needed:
         often = torch.zeros_like(often)
     kept, rest = often.nonzero().flatten(), (~often).nonzero().flatten()
     if test is None:
@@ -127,9 +135,8 @@ def split(
     generator = _generator(seed)
     if limit is not None and limit < len(rest):
         rest = rest[draw(labels[rest], limit, generator)]
-        check_counts(
-            labels[rest], pool.classes, PER_CLASS, f"{name} with limit {limit}", "raise the limit"
-        )
+        where, drawn = f"{name} with limit {limit}", pool.labels.cpu()[first[rest]]
+        check_counts(drawn, pool, PER_CLASS, where, "raise the limit")
     cut = draw(labels[rest], round(VALIDATION_SHARE * len(rest)), generator)
     return Splits(part(torch.cat([kept, rest[~cut]])), part(rest[cut]), test, name)
 
@@ -146,7 +153,7 @@ def sample(data: LabelledImages, count: int, seed: int) -> LabelledImages:
     """
     if count >= len(data):
         return data
-    return data.subset(draw(data.labels.cpu(), count, _generator(seed)).nonzero().flatten())
+    return data.subset(draw(strata_of(data).index, count, _generator(seed)).nonzero().flatten())
 
 
 def divide(
@@ -175,7 +182,7 @@ def divide(
         inside = _draw_groups(data, share, seed, "a division of the data", each_class)
     else:
         source, first = different(data)
-        labels = data.labels.cpu()[first]
+        labels = strata_of(data).index[first]
         inside = draw(labels, int(share * len(labels)), _generator(seed))[source]
     return inside.nonzero().flatten(), (~inside).nonzero().flatten()
 
@@ -190,7 +197,8 @@ def _split_groups(
         test, pool = (pool.subset(part.nonzero().flatten()) for part in (cut, ~cut))
         name = f"{name} without its test part"
     if limit is not None and limit < len(pool):
-        pool = pool.subset(draw(pool.labels.cpu(), limit, _generator(seed)).nonzero().flatten())
+        drawn = draw(strata_of(pool).index, limit, _generator(seed))
+        pool = pool.subset(drawn.nonzero().flatten())
         name = f"{name} with limit {limit}"
     cut = _draw_groups(pool, VALIDATION_SHARE, seed, name)
     train, validation = (pool.subset(part.nonzero().flatten()) for part in (~cut, cut))
@@ -204,15 +212,17 @@ def _draw_groups(
     from sklearn.model_selection import StratifiedGroupKFold
 
     assert data.groups is not None
-    labels, groups = data.labels.cpu(), joined(different(data)[0], data.groups.cpu())
+    (labels, names), groups = strata_of(data), joined(different(data)[0], data.groups.cpu())
     folds = round(1 / share)
-    pairs = torch.stack([labels, groups]).unique(dim=1)[0].bincount(minlength=len(data.classes))
-    present = labels.bincount(minlength=len(data.classes)) > 0
+    # Of numbers, which are no classes, a part may lack a stratum.
+    each_class = each_class and not data.numbers
+    pairs = torch.stack([labels, groups]).unique(dim=1)[0].bincount(minlength=len(names))
+    present = labels.bincount(minlength=len(names)) > 0
     for label in present.nonzero().flatten().tolist():
         if each_class and pairs[label] < folds:
             raise ValueError(
                 f"{name}: expected images of every class in at least {folds} groups, got class "
-                f"{data.classes[label]!r} in {int(pairs[label])}; use finer groups, add some, or "
+                f"{names[label]!r} in {int(pairs[label])}; use finer groups, add some, or "
                 "leave the class out"
             )
     count, largest = len(groups.unique()), int(labels.bincount().max())
@@ -233,7 +243,7 @@ def _draw_groups(
         parts = [part for _, part in splitter.split(labels, labels, groups)]
 
     def complete(part: Tensor) -> bool:
-        return bool(labels[part].bincount(minlength=len(data.classes))[present].all())
+        return bool(labels[part].bincount(minlength=len(names))[present].all())
 
     # The first part has the largest group wherever groups are of one class each.
     for fold in torch.randperm(folds, generator=_generator(seed)).tolist():
@@ -283,19 +293,33 @@ def draw(labels: Int[Tensor, " N"], count: int, generator: Generator) -> Tensor:
     return chosen
 
 
-def check_counts(
-    labels: Int[Tensor, " N"], classes: tuple[str, ...], needed: int, name: str, remedy: str
-) -> None:
-    """Refuse labels with fewer than so many of some class; the remedy is for the user.
+def check_counts(labels: Tensor, data: Labelled, needed: int, name: str, remedy: str) -> None:
+    """Refuse labels with fewer than so many of some class, or too few where they are numbers.
+
+    Args:
+        labels: Of different images.
+        data: Where they are from, which names the classes or the numbers.
+        needed: Of each class.
+        name: What the images are called in the error.
+        remedy: For the user.
 
     Example:
-        >>> check_counts(torch.tensor([0, 0, 1, 1]), ("a", "b"), 2, "data", "add images")
+        >>> data = LabelledImages(torch.rand(4, 1, 8, 8), torch.arange(4) % 2, ("a", "b"))
+        >>> check_counts(data.labels, data, 2, "data", "add images")
     """
-    least, smallest = map(int, labels.bincount(minlength=len(classes)).min(0))
+    if data.numbers:
+        needed = PER_NUMBER * len(data.numbers)
+        if len(labels) < needed:
+            raise ValueError(
+                f"{name}: the split needs at least {needed} different images for labels of "
+                f"{len(data.numbers)} numbers, got {len(labels)}; add images"
+            )
+        return
+    least, smallest = map(int, labels.bincount(minlength=len(data.classes)).min(0))
     if not least:
         remedy += ", and number the classes 0, 1, 2, ... without a gap"
     if least < needed:
         raise ValueError(
             f"{name}: the split needs at least {needed} different images of every class, got "
-            f"{least} of class {classes[smallest]!r}; {remedy}"
+            f"{least} of class {data.classes[smallest]!r}; {remedy}"
         )

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
 from symshare.data.folders import PARTS
 from symshare.data.listing import Encoded, Listing, numbered
 from symshare.data.reading import first_line
@@ -23,11 +25,15 @@ _LOCAL = (
 
 
 class Columns(NamedTuple):
-    """Names of the columns that are read; None for the usual ones."""
+    """Names of the columns that are read; None for the usual ones.
+
+    Where columns of numbers are named, these are the labels.
+    """
 
     image: str | None = None
     label: str | None = None
     groups: str | None = None
+    numbers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,6 +201,7 @@ def _list(
 ) -> Listing:
     """List the pictures of tables, one for each part."""
     labels: list[str] = []
+    rows: list[list[float]] = []
     order: list[str] = []
     groups: list[str] = []
     test: list[bool] = []
@@ -205,20 +212,26 @@ def _list(
         images.append((table, image))
         if image in table.texts:
             files += [str(table.folder / name) for name in _filled(table, image)]
-        label = _column(table, columns.label, _LABELS, "--data.label_column")
-        names = _classes(table, label)
-        labels += names
-        order += [name for name in table.classes.get(label, ()) if name not in order]
-        test += [part == "test"] * len(names)
+        if columns.numbers:
+            count = len(numbers := _numbers(table, columns.numbers))
+            rows += numbers
+        else:
+            label = _column(table, columns.label, _LABELS, "--data.label_column")
+            count = len(names := _classes(table, label))
+            labels += names
+            order += [name for name in table.classes.get(label, ()) if name not in order]
+        test += [part == "test"] * count
         if columns.groups is not None or set(_GROUPS) & set(table.columns):
             group = _column(table, columns.groups, _GROUPS, "--groups")
             groups += [str(value) for value in _filled(table, group)]
-    if groups and len(groups) < len(labels):
+    if groups and len(groups) < len(test):
         raise ValueError(
             f"{where}: expected a column of groups in every part or in none, got one in some; add "
             "it to the others"
         )
-    index, classes = numbered(labels, where, order or None)
+    index, classes = (
+        (torch.tensor(rows), ()) if columns.numbers else numbered(labels, where, order or None)
+    )
 
     def encoded(positions: Sequence[int]) -> list[Encoded]:
         pictures = [
@@ -228,9 +241,8 @@ def _list(
         ]
         return [pictures[i] for i in positions]
 
-    return Listing(
-        where, index, classes, files, encoded, groups or None, test if any(test) else None
-    )
+    official = test if any(test) else None
+    return Listing(where, index, classes, files, encoded, groups or None, official, columns.numbers)
 
 
 def _column(table: _Table, asked: str | None, usual: Sequence[str], option: str) -> str:
@@ -272,6 +284,23 @@ def _classes(table: _Table, column: str) -> list[str]:
                 f"numbers{below}, got {value!r} in {table.row(i)}; give the class of each image"
             )
     return [str(value) if names is None else names[int(value)] for value in values]
+
+
+def _numbers(table: _Table, columns: Sequence[str]) -> list[list[float]]:
+    """The numbers of each row, one of each column."""
+    read = []
+    for name in columns:
+        column = _column(table, name, (), "--data.target_columns")
+        values = [_number(value) for value in _filled(table, column)]
+        for i, value in enumerate(values):
+            if value is None:
+                raise ValueError(
+                    f"{table.where}: expected numbers in column `{column}`, got "
+                    f"{table.values(column)[i]!r} in {table.row(i)}; give each image its number, "
+                    "or name classes by --data.label_column"
+                )
+        read.append([value for value in values if value is not None])
+    return [list(row) for row in zip(*read, strict=True)]
 
 
 def _number(value: Any) -> float | None:

@@ -101,8 +101,9 @@ class DiscoveryConfig:
         options = ("transform", "budget", "seed", "groups")
         default = DiscoveryConfig("arrays")
         given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
-        given |= {f"data.{n}": v for n, v in self.data.to_dict().items() if v is not None}
+        stored = {n: v for n, v in self.data.to_dict().items() if v is not None}
         if self.source == "arrays":
+            given |= stored
             for name in ("periodic", "channels"):
                 given |= {name: values} if (values := getattr(self, name)) else {}
             words = [
@@ -110,8 +111,8 @@ class DiscoveryConfig:
                 *(f"{n}={v!r}" for n, v in given.items()),
             ]
             return f"symshare.discover({', '.join(['images', 'labels', *words])})"
-        for name in ("periodic", "channels"):
-            if values := getattr(self, name):
-                given[name] = f"[{','.join(values)}]"
-        words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
+        given |= {f"data.{name}": value for name, value in stored.items()}
+        given |= {n: list(v) for n in ("periodic", "channels") if (v := getattr(self, n))}
+        written = {n: f"[{','.join(v)}]" if isinstance(v, list) else v for n, v in given.items()}
+        words = [f"--{name} {shlex.quote(str(value))}" for name, value in written.items()]
         return " ".join(["symshare discover", shlex.quote(self.source), *words])

@@ -15,7 +15,7 @@ class Observer:
         config: DiscoveryConfig,
         parts: tuple[int, int, int],
         shape: tuple[int, ...],
-        classes: int,
+        labels: str,
         folder: Path,
     ) -> None:
         """The data is there, and the folder, that the files are written to, is this run's.
@@ -24,7 +24,7 @@ class Observer:
             config: of the discovery.
             parts: numbers of images for training, validation and test.
             shape: of an image, (C, H, W).
-            classes: their number.
+            labels: what they are, such as "10 classes".
             folder: of all files.
         """
 

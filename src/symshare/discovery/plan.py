@@ -1,6 +1,7 @@
 """Which networks a verdict makes worth comparing."""
 
 from dataclasses import replace
+from typing import Any
 
 from symshare import groups
 from symshare.data import LabelledImages
@@ -12,6 +13,9 @@ from symshare.names import VECTOR
 from symshare.propose import Candidates
 from symshare.records import NetworkName
 from symshare.settings import Kind, NetworkConfig
+
+Map = tuple[int, ...] | tuple[tuple[float, ...], ...]
+"""What a move makes of the classes, or [A | b] of numbers."""
 
 POSITIONS = 400
 """Most positions of a stack that is computed in every step anew: those of 16 elements of 25."""
@@ -35,20 +39,19 @@ def plan_networks(
         members = (max(verdict.partial, key=kept.__getitem__),)
     still = ChannelMap.identity(channels)
     found = kernel_elements(candidates, members, still)
-    maps = {j.name: j.label_map for j in verdict.judgements}
-    label_map = _maps_of(candidates, members, found, maps, still)
+    maps = {j.name: j.target_map or j.label_map for j in verdict.judgements}
+    fixed = _fixed(data)
+    moved = _maps_of(candidates, members, found, maps, fixed, still)
     plan: dict[NetworkName, NetworkConfig] = {"cnn": NetworkConfig(width=width_cnn)}
     notes = []
-    if found and label_map is not None:
-        plan["found"] = replace(
-            _network("gcnn", found, still), width=width_cnn, label_map=label_map
-        )
+    if found and moved is not None:
+        maps_of_labels: dict[str, Any] = {"target_map" if data.numbers else "label_map": moved}
+        plan["found"] = replace(_network("gcnn", found, still), width=width_cnn, **maps_of_labels)
     elif members:
         notes.append(
             "No G-CNN was built with these elements: as maps of kernels they are the identity, "
             "have no counterpart, or mean different maps of the labels."
         )
-    fixed = tuple(range(len(data.classes)))
     # A measure, and stacks that are learned, have heads that leave the labels as they are.
     keeping = tuple(name for name in maps if maps[name] == fixed)
     dictionary = kernel_elements(candidates, keeping, still)
@@ -63,7 +66,7 @@ def plan_networks(
         )
     elif _fits(count, taps, "sinkhorn", notes):
         plan["sinkhorn"] = NetworkConfig(kind="sinkhorn", elements=count, width=width_cnn)
-        if verdict.found and found and not label_map and len(data) >= FEWEST:
+        if verdict.found and found and not moved and len(data) >= FEWEST:
             # What moments find is a candidate; the verdict says which of them hold.
             within = tuple(name for name, _ in found)
             plan["sinkhorn"] = replace(plan["sinkhorn"], init="moments", within=within)
@@ -87,6 +90,14 @@ def _network(kind: Kind, elements: tuple[KernelElement, ...], still: ChannelMap)
     )
 
 
+def _fixed(data: LabelledImages) -> Map:
+    """The map that leaves labels as they are."""
+    if not data.numbers:
+        return tuple(range(len(data.classes)))
+    d = len(data.numbers)
+    return tuple(tuple(float(i == j) for j in range(d + 1)) for i in range(d))
+
+
 def _fits(elements: int, taps: int, name: NetworkName, notes: list[str]) -> bool:
     """Whether stacks of so many elements are trained; a note where they are too large."""
     positions = elements * taps
@@ -103,19 +114,19 @@ def _maps_of(
     candidates: Candidates,
     members: tuple[str, ...],
     found: tuple[KernelElement, ...],
-    maps: dict[str, tuple[int, ...]],
+    maps: dict[str, Map],
+    fixed: Map,
     still: ChannelMap,
-) -> tuple[tuple[int, ...], ...] | None:
-    """What each element of a kernel makes of the classes; empty where all leave them.
+) -> tuple[Map, ...] | None:
+    """What each element of a kernel makes of the labels; empty where all leave them.
 
     None where candidates that do the same to kernels, such as a mirror and its shifts, do not do
     the same to the labels, or one that does nothing to kernels moves the labels.
     """
-    identity, made = ("id", still), dict[KernelElement, set[tuple[int, ...]]]()
+    identity, made = ("id", still), dict[KernelElement, set[Map]]()
     for name in members:
         (on_kernel,) = kernel_elements(candidates, (name,), still) or (identity,)
         made.setdefault(on_kernel, set()).add(maps[name])
-    fixed = tuple(range(len(next(iter(maps.values()), ()))))
     if any(len(rows) > 1 for rows in made.values()) or made.get(identity, {fixed}) != {fixed}:
         return None
     rows = tuple(next(iter(made[element])) for element in found)

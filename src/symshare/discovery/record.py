@@ -16,6 +16,7 @@ from symshare.records import (
     NETWORKS,
     Accuracy,
     Element,
+    LabelNames,
     NetworkName,
     ResultRecord,
     Seconds,
@@ -34,7 +35,7 @@ class Judged:
     Attributes:
         config: of the discovery.
         command: that repeats it.
-        classes: names of the classes.
+        labels: what labels are called.
         candidates: what was judged.
         verdict: on them.
         planned: networks that are to be trained.
@@ -44,7 +45,7 @@ class Judged:
 
     config: DiscoveryConfig
     command: str
-    classes: tuple[str, ...]
+    labels: LabelNames
     candidates: Candidates
     verdict: Verdict
     planned: tuple[NetworkName, ...]
@@ -78,15 +79,15 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         sentence=sentence(
             verdict,
             candidates.capped,
-            judged.classes,
+            judged.labels,
             things_of(candidates.shape),
             in_words(candidates, config.channels),
         ),
         capped=candidates.capped,
         caveats=(
-            *caveats(verdict, candidates, judged.classes, config.periodic),
+            *caveats(verdict, candidates, judged.labels, config.periodic),
             *judged.notes,
-            *_unlearned(verdict, trained),
+            *_unlearned(verdict, trained, judged.labels),
         ),
         elements=_elements(candidates, verdict, trained),
         accuracy={
@@ -97,7 +98,10 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         seeds=Seeds((config.seed,), tuple(sorted({t.result.seed for t in trained}))),
         versions={"python": platform.python_version(), **{p: version(p) for p in packages}},
         commands=(judged.command,),
-        classes=judged.classes,
+        classes=judged.labels.classes,
+        metric="explained variance" if judged.labels.numbers else "accuracy",
+        numbers=judged.labels.numbers,
+        strata=judged.labels.strata,
         channels=config.channels,
     )
 
@@ -140,17 +144,27 @@ def _elements(
     return tuple(made)
 
 
-def _unlearned(verdict: Verdict, trained: Sequence[TrainedNetwork]) -> list[str]:
+def _unlearned(
+    verdict: Verdict, trained: Sequence[TrainedNetwork], labels: LabelNames
+) -> list[str]:
     """Say where the compared networks learned much less than those of the held-out tests."""
     power = verdict.power
     best = max((t.result.test_accuracy for t in trained), default=1.0)
     if best >= (power.chance_accuracy + power.accuracy) / 2:
         return []
+    if labels.numbers:
+        little = (
+            f"the best explains {best:.1%} of the variance of the labels of the test part, where "
+            f"those of the held-out tests explain {power.accuracy:.1%}"
+        )
+    else:
+        little = (
+            f"the best has {best:.1%} of the test part right, where those of the held-out tests "
+            f"have {power.accuracy:.1%} and guessing has {power.chance_accuracy:.1%}"
+        )
     return [
-        f"The compared networks learned little: the best has {best:.1%} of the test part right, "
-        f"where those of the held-out tests have {power.accuracy:.1%} and guessing has "
-        f"{power.chance_accuracy:.1%}. Which of them is better cannot be said; a larger budget "
-        "trains longer."
+        f"The compared networks learned little: {little}. Which of them is better cannot be said; "
+        "a larger budget trains longer."
     ]
 
 
@@ -159,6 +173,7 @@ def _accuracy(results: Sequence[ResultRecord]) -> Accuracy | None:
     if not results:
         return None
     values = tuple(result.test_accuracy for result in results)
+    errors = [result.test_error for result in results if result.test_error is not None]
     return Accuracy(
         mean=round(statistics.fmean(values), 12),
         std=statistics.stdev(values) if len(values) > 1 else None,
@@ -166,6 +181,7 @@ def _accuracy(results: Sequence[ResultRecord]) -> Accuracy | None:
         values=values,
         parameters=results[0].parameters,
         representation_parameters=results[0].representation_parameters,
+        error=tuple(map(statistics.fmean, zip(*errors, strict=True))) or None,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import torch
 from torch import Tensor
 
-from symshare.data import LabelledImages, Splits, load, split
+from symshare.data import LabelledImages, Splits, load, split, strata_of
 from symshare.data import transform as named_transform
 from symshare.discovery.config import BUDGETS, BudgetName, DiscoveryConfig
 from symshare.discovery.handed import Handed
@@ -26,8 +26,9 @@ from symshare.files import claimed, open_tensors
 from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Function, decide, divisions
 from symshare.models import MNIST
+from symshare.names import Storage, Target
 from symshare.propose import check_names, check_shape
-from symshare.records import VerdictRecord, Word
+from symshare.records import LabelNames, VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
 from symshare.train.processes import together
@@ -72,6 +73,8 @@ def discover(
     classes: Iterable[object] | None = None,
     layout: str | None = None,
     groups: Any = None,
+    target: Target = "classes",
+    numbers: Iterable[object] | None = None,
     transform: str = "none",
     candidates: GroupAction | ChannelAction | Mapping[str, Function] | None = None,
     periodic: tuple[str, ...] = (),
@@ -85,14 +88,17 @@ def discover(
 
     Args:
         images: array or tensor of images, signals or volumes; uint8 is divided by 255.
-        labels: integers [N].
+        labels: integers [N]; or numbers, [N] or [N, d].
         classes: names of the classes.
         layout: order of their axes, asked for where the shape leaves it open: "NHW", "NCHW" or
             "NHWC" for images, "NL", "NCL" or "NLC" for signals, "NDHW", "NCDHW" or "NDHWC" for
             volumes, "NC" for vectors.
         groups: numbers or text [N]; images that share one depend on one another, as those of one
             patient, one film or one device do, and are never on both sides of a test.
-        transform: random transformation put on every image, "none" for the data as it is.
+        target: what labels are, "classes" or "numbers".
+        numbers: names of the numbers of a label, such as ("row", "column").
+        transform: random transformation put on every image, "none" for the data as it is; it moves
+            no labels.
         candidates: further transformations to judge: a `GroupAction` on the grid of the images, or
             on the numbers of vectors, a `ChannelAction`, which moves channels as well, or
             functions of a batch [B, C, *space] by name, such as {"louder": lambda x: 1.2 * x},
@@ -114,11 +120,26 @@ def discover(
         OSError: where `out` cannot be written.
     """
     handed = Handed.of(candidates, hardware.processes)
-    data = LabelledImages.from_arrays(images, labels, classes, layout, groups).to("cpu")
-    config = DiscoveryConfig(
-        "arrays", transform, budget, index(seed), tuple(periodic), channels=tuple(channels)
+    data = LabelledImages.from_arrays(images, labels, classes, layout, groups, target, numbers).to(
+        "cpu"
     )
-    options = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
+    stored = Storage(target=None if target == "classes" else target)
+    config = DiscoveryConfig(
+        "arrays",
+        transform,
+        budget,
+        index(seed),
+        tuple(periodic),
+        channels=tuple(channels),
+        data=stored,
+    )
+    options = {
+        "classes": classes,
+        "layout": layout,
+        "groups": groups,
+        "numbers": numbers,
+        "candidates": candidates,
+    }
     command = config.command([name for name, value in options.items() if value is not None])
     parts = partial(split, data, name="arrays")
     work = partial(_discover, config, command, parts, handed, out, Observer(), hardware)
@@ -161,8 +182,9 @@ def _discover(
     folder = Path(out) if out is not None else Path("runs") / _name(config, fingerprint)
     with claimed(folder, config.to_dict(), fingerprint):
         sizes = len(splits.train), len(splits.validation), len(splits.test)
-        shape, classes = tuple(splits.train.images.shape[1:]), len(splits.train.classes)
-        observer.started(config, sizes, shape, classes, folder)
+        shape, names = tuple(splits.train.images.shape[1:]), _label_names(pool)
+        said = f"labels of {', '.join(names.numbers)}" if names.numbers else None
+        observer.started(config, sizes, shape, said or f"{len(names.classes)} classes", folder)
         candidates, propose_seconds = propose_candidates(
             folder, config, pool, transform, handed.action
         )
@@ -189,7 +211,7 @@ def _discover(
         judged = Judged(
             config,
             command,
-            splits.train.classes,
+            names,
             candidates,
             verdict,
             planned=tuple(plan),
@@ -224,6 +246,12 @@ def _discover(
         )
         observer.finished(record, discovery.report)
         return discovery
+
+
+def _label_names(pool: LabelledImages) -> LabelNames:
+    """What the labels of the images that are judged are called."""
+    strata = strata_of(pool).names if pool.numbers else ()
+    return LabelNames(pool.classes, pool.numbers, strata)
 
 
 def _publish(folder: Path, judged: Judged, trained: list[TrainedNetwork]) -> VerdictRecord:

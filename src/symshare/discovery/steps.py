@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 
-from symshare.data import LabelledImages, Transform, freeze
+from symshare.data import LabelledImages, Transform, freeze, strata_of
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
 from symshare.discovery.judging import evidence_on
 from symshare.discovery.search import candidates_of
@@ -91,10 +91,9 @@ def write_examples(
     functions: Mapping[str, Function],
     seed: int,
 ) -> None:
-    """One held-out image of each of at most ten classes, and what functions make of them."""
-    first = [
-        int((data.labels == label).nonzero()[0]) for label in data.labels.unique().tolist()[:10]
-    ]
+    """One held-out image of each of at most ten classes, or strata, and what functions do to it."""
+    strata = strata_of(data).index
+    first = [int((strata == s).nonzero()[0]) for s in strata.unique().tolist()[:10]]
     shown = freeze(data.subset(first), transform, seed)
     tensors = {"images": shown.images.contiguous(), "labels": shown.labels}
     with torch.random.fork_rng(devices=[]):

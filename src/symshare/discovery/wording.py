@@ -5,15 +5,15 @@ from types import MappingProxyType
 
 from symshare.groups import CAP
 from symshare.judge import Verdict
-from symshare.names import AXES, Things, exchange, things_of
+from symshare.names import AXES, Things, things_of
 from symshare.propose import Candidates
-from symshare.records import Judgement
+from symshare.records import Judgement, LabelNames
 
 
 def sentence(
     verdict: Verdict,
     capped: bool,
-    classes: tuple[str, ...],
+    labels: LabelNames,
     things: Things,
     said: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
@@ -22,7 +22,7 @@ def sentence(
     Args:
         verdict: on all candidates.
         capped: whether the group of the data may be larger than what was judged.
-        classes: names of the classes.
+        labels: what labels are called.
         things: what the samples are called.
         said: what candidates are called, beside their names, see :func:`in_words`.
     """
@@ -39,11 +39,13 @@ def sentence(
         )
         rest = f"; {verdict.possible} is not excluded" if verdict.possible else ""
         if open_ := {c for j in judged for c in j.classes_open}:
-            shown = [name for c, name in enumerate(classes) if c not in open_]
-            left = [name for c, name in enumerate(classes) if c in open_]
-            rest += f". This holds for {_classes(shown)}; of {_classes(left)} it was not shown"
-        moves = _listed([_with_map(j, classes, said.get(j.name)) for j in judged])
-        same = f"Moved by {moves}, these {things.many} mean the same"
+            shown = [name for c, name in enumerate(labels.parts) if c not in open_]
+            left = [name for c, name in enumerate(labels.parts) if c in open_]
+            rest += (
+                f". This holds for {_parts(shown, labels)}; of {_parts(left, labels)} it was not "
+                "shown"
+            )
+        same = f"Moved by {_moves(judged, labels, said)}, these {things.many} mean the same"
         if verdict.word == "group":
             return f"{same}: {has} {verdict.group}. {cost}{rest}."
         if not any(map(verdict.is_inexact, judged)):
@@ -58,10 +60,12 @@ def sentence(
             (j for j in verdict.judgements if j.name in verdict.partial),
             key=lambda j: j.kept_share_min,
         )
+        kept = f"{things.many} of every class are still recognised"
+        if labels.numbers:
+            kept = "variance of the labels is still explained, whatever these are"
         return (
             f"No group, but a partial symmetry: {_listed(verdict.partial)} changes the data, yet "
-            f"after {best.name} at least {best.kept_share_min:.0%} of the {things.many} of every "
-            "class are still recognised."
+            f"after {best.name} at least {best.kept_share_min:.0%} of the {kept}."
         )
     if verdict.word == "none" and not verdict.judgements:
         return (
@@ -75,9 +79,8 @@ def sentence(
         least = min(broken, key=lambda j: (j.excess_loss, j.change))
         where = ""
         if len(least.classes_broken) == 1:
-            where = (
-                f"; of single classes it was shown for {classes[least.classes_broken[0]]!r} alone"
-            )
+            alone = labels.parts[least.classes_broken[0]]
+            where = f"; of single {labels.kinds} it was shown for {alone!r} alone"
         return (
             f"No symmetry among the {len(verdict.judgements)} candidates: of those that are "
             f"broken, the mildest, {least.name}, costs {least.excess_loss:.2f} nats {knows}, and "
@@ -114,15 +117,30 @@ def in_words(candidates: Candidates, channels: tuple[str, ...] = ()) -> dict[str
     return said
 
 
-def _with_map(judgement: Judgement, classes: tuple[str, ...], name: str | None = None) -> str:
-    """The name of a candidate, and what it does to the classes."""
+def _moves(judged: list[Judgement], labels: LabelNames, said: Mapping[str, str]) -> str:
+    """The names of candidates, and what they do to labels; of many numbers only that they do."""
+    moving = [j for j in judged if labels.moved(j)]
+    if labels.numbers and len(moving) > _WITH_MAPS:
+        *most, last = labels.numbers
+        numbers = f"{', '.join(most)} and {last}" if most else last
+        return f"{_listed([said.get(j.name, j.name) for j in judged])}, with {numbers} moved alike"
+    return _listed([_with_map(j, labels, said.get(j.name)) for j in judged])
+
+
+_WITH_MAPS = 1
+"""Most moves of which a sentence says what each does to numbers; cards of the report say it of all.
+"""
+
+
+def _with_map(judgement: Judgement, labels: LabelNames, name: str | None = None) -> str:
+    """The name of a candidate, and what it does to labels."""
     name = name or judgement.name
-    moved = exchange(judgement.label_map, classes)
+    moved = labels.moved(judgement)
     return f"{name} with {moved}" if moved else name
 
 
 def caveats(
-    verdict: Verdict, candidates: Candidates, classes: tuple[str, ...], periodic: tuple[str, ...]
+    verdict: Verdict, candidates: Candidates, labels: LabelNames, periodic: tuple[str, ...]
 ) -> list[str]:
     """What a reader should know before relying on the verdict."""
     notes, things = [], things_of(candidates.shape)
@@ -134,10 +152,10 @@ def caveats(
             "unlike those of the data (a network tells them apart): the label tolerates it, the "
             "data does not have it."
         )
-    notes += [_of_function(j, verdict, classes) for j in verdict.functions]
+    notes += [_of_function(j, verdict, labels) for j in verdict.functions]
     notes += _left_out(verdict)
-    notes += _of_classes(verdict, classes)
-    notes += _of_labels(verdict, classes)
+    notes += _of_parts(verdict, labels)
+    notes += _of_numbers(verdict, labels) if labels.numbers else _of_labels(verdict, labels.classes)
     if verdict.chained:
         notes.append(
             f"{verdict.copies:.0%} of the {things.many} have a near copy, in chains too long to be "
@@ -168,10 +186,10 @@ def caveats(
     return notes
 
 
-def _of_function(judgement: Judgement, verdict: Verdict, classes: tuple[str, ...]) -> str:
+def _of_function(judgement: Judgement, verdict: Verdict, labels: LabelNames) -> str:
     """What was shown of a function that was handed over."""
     name, loss, change = (
-        _with_map(judgement, classes),
+        _with_map(judgement, labels),
         judgement.interval,
         judgement.change_interval,
     )
@@ -189,16 +207,16 @@ def _of_function(judgement: Judgement, verdict: Verdict, classes: tuple[str, ...
     )
 
 
-def _of_classes(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
-    """Say where single classes break, or lose, what holds on average."""
+def _of_parts(verdict: Verdict, labels: LabelNames) -> list[str]:
+    """Say where single classes, or strata, break or lose what holds on average."""
     notes = []
     for j in verdict.judgements:
         mean_holds = j.interval[1] < verdict.delta and j.change_interval[1] < verdict.change
         if j.classes_broken and mean_holds:
-            names = [classes[c] for c in j.classes_broken]
+            names = [labels.parts[c] for c in j.classes_broken]
             notes.append(f"{j.name} holds on average, but not for {_listed(names)}.")
-        elif j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
-            worst = classes[j.kept_share_by_class.index(j.kept_share_min)]
+        elif labels.classes and j.name in verdict.found and j.kept_share_min < j.kept_share / 2:
+            worst = labels.classes[j.kept_share_by_class.index(j.kept_share_min)]
             notes.append(
                 f"{j.name} holds on average, but leaves only {j.kept_share_min:.0%} of class "
                 f"{worst!r} right."
@@ -215,6 +233,7 @@ def _of_labels(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
             f"The networks do not tell {_classes(mixed)} from each "
             "other class; whether a move exchanges what they mix was not tested."
         )
+    assert power.label_entropy is not None
     if power.passed and power.gain < power.label_entropy / 2:
         notes.append(
             f"Of the {power.label_entropy:.2f} nats of the label the networks know "
@@ -225,6 +244,31 @@ def _of_labels(verdict: Verdict, classes: tuple[str, ...]) -> list[str]:
             "part would not be noticed."
         )
     return notes
+
+
+def _of_numbers(verdict: Verdict, labels: LabelNames) -> list[str]:
+    """Say which part of the numbers the networks do not know, and so was not tested."""
+    power, notes = verdict.power, []
+    unknown = [name for j, name in enumerate(labels.numbers) if j not in power.told_apart]
+    if unknown:
+        notes.append(
+            f"The networks explain nothing of {_listed(unknown)}; whether a move changes what they "
+            "do not know was not tested."
+        )
+    if power.passed and power.accuracy < 0.5:
+        notes.append(
+            f"The networks explain {power.accuracy:.0%} of the variance of the labels. The rest is "
+            "noise, or a part of the labels that these networks do not learn; a move that changes "
+            "only that part would not be noticed."
+        )
+    return notes
+
+
+def _parts(names: list[str], labels: LabelNames) -> str:
+    """Classes, or strata of numbers, by name."""
+    if not labels.numbers:
+        return _classes(names)
+    return f"labels in {', '.join(names)}" if names else "no labels"
 
 
 def _classes(names: list[str]) -> str:

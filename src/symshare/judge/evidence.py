@@ -1,4 +1,4 @@
-"""What witnesses say about images that they never saw, as they are, moved, and scrambled."""
+"""Question witnesses about images that they never saw, as they are, moved, and scrambled."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +21,13 @@ from symshare.data import (
     near_copies,
 )
 from symshare.files import open_tensors, write_atomically
+from symshare.judge.answers import Evidence
+from symshare.judge.classes import SHARPNESS, CalibratedClasses, Classes
 from symshare.judge.likelihood import NormalLaws
+from symshare.judge.numbers import CalibratedNumbers, Numbers
 from symshare.judge.statistics import estimates
-from symshare.judge.thresholds import DELTA_APPROXIMATE, FLOOR, RANDOM_PERMUTATIONS
-from symshare.judge.witness import Function, GuessBoth, Moves, Witness, of_class
+from symshare.judge.thresholds import RANDOM_PERMUTATIONS
+from symshare.judge.witness import Function, GuessBoth, Moves, Witness
 from symshare.train.loop import Progress, Trained, train, unseen
 from symshare.train.settings import Early, Hardware, OptimConfig
 
@@ -43,15 +46,8 @@ _LOOK_AFTER = (1, 2, 1 + FOLDS[0], 1 + sum(FOLDS))
 CALIBRATION = 0.2
 """Share of a training half on which its witness is stopped and calibrated."""
 
-_CLEAR = 3.0
-"""Standard errors by which another class has to fit the moved images of a class better than its own
-before a move is taken to exchange classes."""
-
 _ASKED = 512
 """Moved images that a network reads at once: all moves of as many images as fit."""
-
-_SHARPNESS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
-"""Factors that logits may be multiplied by; guesses of moves also by 0, which says nothing."""
 
 _TRUST = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Factors of the normal laws' guesses, which are added: their tails are too thin, and images of one
@@ -60,96 +56,6 @@ class hang together in more ways than a covariance."""
 _HELP = 2.0
 """Standard errors by which the normal laws have to lower the loss of the guesses before they have
 a say: where a move is a symmetry there is nothing to guess, and their scatter only hides that."""
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What networks that never saw an image say about it, as it is and moved.
-
-    Attributes:
-        labels: true class of each of N held-out images.
-        clusters: number of the cluster of each; images of one cluster depend on one another.
-        log_probability: of each class, calibrated and floored, in nats.
-        chance_loss: loss of predicting the class frequencies of the training half, in nats.
-        label_map: what each of M candidates makes of each class; most leave them as they are.
-        agreed: whether every witness so far found the same map of a candidate.
-        moved_loss: loss of the class that each candidate makes, after it, in nats.
-        moved_prediction: the class whose map was predicted after each.
-        change: s_g(g x, y) - s_g(x, y), where s_g is the probability that the witness and the
-            normal laws together give to "moved by g" against "not moved". For a symmetry the mean
-            is zero, whatever they are; it is at most the distance of the two laws in total
-            variation.
-        random_loss: the loss after each of K random permutations of all pixels.
-        random_change: the change that these make, and as many that permute half of the pixels.
-        few_change: the change by S random moves of as few pixels as some candidate moves.
-        few: which of these belongs to each candidate; -1 where it moves half of the pixels or more.
-        moved_share: share of the variance of the pixels that each candidate moves.
-        copies: share of the images that have a near copy; they share a cluster unless `chained`.
-        unasked: share of all images that belong to the largest cluster of which none was asked
-            about yet.
-        classes: number of classes.
-        looks: looks at the evidence, of at most `LOOKS`.
-        chained: whether near copies form chains, so that they were not put into clusters.
-    """
-
-    labels: Int[Tensor, " N"]
-    clusters: Int[Tensor, " N"]
-    log_probability: Float[Tensor, "N C"]
-    chance_loss: Float[Tensor, " N"]
-    label_map: Int[Tensor, "M C"]
-    agreed: Bool[Tensor, " M"]
-    moved_loss: Float[Tensor, "M N"]
-    moved_prediction: Int[Tensor, "M N"]
-    change: Float[Tensor, "M N"]
-    random_loss: Float[Tensor, "K N"]
-    random_change: Float[Tensor, "L N"]
-    few_change: Float[Tensor, "S N"]
-    few: Int[Tensor, " M"]
-    moved_share: Float[Tensor, " M"]
-    copies: float
-    unasked: float
-    classes: int
-    looks: int
-    chained: bool
-
-    @property
-    def loss(self) -> Float[Tensor, " N"]:
-        """Loss of each image as it is, in nats."""
-        return -self.log_probability.gather(-1, self.labels[:, None]).squeeze(-1)
-
-    @property
-    def prediction(self) -> Int[Tensor, " N"]:
-        """Predicted class of each image as it is."""
-        return self.log_probability.argmax(-1)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The tensors by name, to be saved."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-
-    def numbers(self) -> dict[str, str]:
-        """All else as text, to be saved beside them."""
-        return {name: str(v) for name, v in vars(self).items() if not isinstance(v, Tensor)}
-
-    @classmethod
-    def read(cls, path: Path) -> "Evidence":
-        """The inverse of `tensors` and `numbers`, from a file that holds them."""
-        with open_tensors(path) as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            text = file.metadata()
-        expected = {"labels", "clusters", "log_probability", "change", "few", "label_map"}
-        if not expected <= set(tensors) or not {"copies", "unasked"} <= set(text):
-            raise ValueError(
-                f"{path} was written by another version of symshare, whose test was another; "
-                "delete it and repeat the same command, which judges the data anew"
-            )
-        return cls(
-            **tensors,
-            copies=float(text["copies"]),
-            unasked=float(text["unasked"]),
-            classes=int(text["classes"]),
-            looks=int(text["looks"]),
-            chained=text["chained"] == "True",
-        )
 
 
 def gather(
@@ -179,7 +85,8 @@ def gather(
     chose nothing else, the first witness gives moved images to other classes, clearly and nearly as
     surely as it gives images to their own, that map of the classes (by linear assignment) belongs
     to the candidate, and the first witness is trained anew. A candidate of which a later witness
-    finds another map on its own images is not claimed.
+    finds another map on its own images is not claimed. Numbers are mapped alike, by sign, exchange
+    or another turn.
 
     Args:
         data: different images, none of the test part.
@@ -221,7 +128,7 @@ def gather(
         blank = unmoved.repeat(len(functions), 1)
         scrambled = [_in_entries(one, C, P) for one in (*scrambles, *halves)]
         rows = torch.cat([unmoved, sources, blank, *some, *scrambled])
-        fixed = torch.arange(len(data.classes)).repeat(len(rows), 1)
+        fixed = target_of(data).fixed(len(rows))
         numbered = dict(enumerate(functions, 1 + len(sources)))
         changed = torch.ones(rows.shape)
         changed[1 : 1 + len(sources)] = signs
@@ -329,7 +236,7 @@ class _Questions:
 
     def mapped(self, found: Tensor) -> "_Questions | None":
         """The same with the maps of the classes that were found; None where there are none."""
-        fixed = torch.arange(found.shape[1]).expand_as(found)
+        fixed = target_of(self.data).fixed(len(found))
         if found.equal(fixed) or not self.moves.label_maps.equal(fixed):
             return None
         out = None if self.out is None else self.out / "label-maps"
@@ -341,8 +248,8 @@ class _Questions:
         if path is not None and path.exists():
             with open_tensors(path) as file:
                 part = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            # Version 0.1 knows no maps of labels, and is asked anew.
-            if "maps" in part:
+            # Earlier versions know less of maps of labels, and are asked anew.
+            if "agreed" in part:
                 return part
         part = fold.answers(some)
         if path is not None:
@@ -365,17 +272,18 @@ class _Fold:
     division: Division
 
     @cached_property
-    def witness(self) -> "tuple[_Oracle, _Calibration, Tensor]":
-        """The trained witness, its calibration, and the class frequencies that it learned from."""
+    def witness(self) -> "tuple[_Oracle, _Calibration]":
+        """The trained witness and its calibration."""
         Q, seed = self.questions, 2 * self.questions.seed + self.number
         torch.manual_seed(seed)
         slice_ = Q.data.subset(self.division.calibration)
         rest = Q.data.subset(self.division.learned)
-        channels, classes = Q.data.images.shape[1], len(Q.data.classes)
-        witness = Witness(channels, classes, len(Q.moves), Q.data.space)
+        channels, target = Q.data.images.shape[1], target_of(rest)
+        numbers = bool(Q.data.numbers)
+        witness = Witness(channels, target.count, len(Q.moves), Q.data.space, numbers=numbers)
         trainings = [Q.training_of(earlier) for earlier in range(self.number + 1)]
         *before, steps = (optim.epochs * optim.epoch_steps for optim in trainings)
-        laws = NormalLaws.fit(freeze(rest, Q.transform, seed))
+        laws = NormalLaws.fit(freeze(rest, Q.transform, seed), target)
         trained = train(
             witness,
             rest,
@@ -383,14 +291,13 @@ class _Fold:
             trainings[-1],
             seed,
             validation=slice_,
-            task=GuessBoth(Q.moves),
+            task=GuessBoth(Q.moves, target),
             early=Early(),
             progress=lambda done, _: Q.progress(sum(before) + done, sum(before) + steps),
             hardware=Q.hardware,
         )
-        oracle = _Oracle(trained, laws, Q.moves, Q.asked)
-        calibration = _calibrate(oracle, freeze(slice_, Q.transform, seed), Q.count)
-        return oracle, calibration, rest.labels.bincount(minlength=classes) / len(rest)
+        oracle = _Oracle(trained, laws, Q.moves, Q.asked, target)
+        return oracle, _calibrate(oracle, freeze(slice_, Q.transform, seed), Q.count)
 
     @cached_property
     def shown(self) -> LabelledImages:
@@ -401,13 +308,14 @@ class _Fold:
 
     def answers(self, some: Tensor) -> Part:
         """What the witness says about some of the held-out images."""
-        oracle, calibration, frequency = self.witness
+        oracle, calibration = self.witness
         inside = torch.isin(self.division.held_out, some)
         asked = self.shown.subset(inside.nonzero().flatten())
         part = _question(oracle, asked, calibration)
         maps = self.questions.moves.label_maps
-        of_all = {"maps": maps, "maps_found": calibration.label_maps}
-        chance = -_floored(frequency)[asked.labels]
+        agreed = oracle.target.same(maps, calibration.label_maps)
+        of_all = {"maps": maps, "maps_found": calibration.label_maps, "agreed": agreed}
+        chance = calibration.label.chance(asked.labels)
         return part | of_all | {"images": some, "chance_loss": chance}
 
 
@@ -481,20 +389,22 @@ class _Oracle:
         moves: all moves.
         asked: those that the laws are asked about; that a scrambled image is noticed is for the
             witness to show.
+        target: what the labels are.
     """
 
     trained: Trained
     laws: NormalLaws | None
     moves: Moves
     asked: Tensor
+    target: Classes | Numbers
 
     def answers(self, data: LabelledImages) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
         """What it says of B images at a time.
 
         Yields:
-            The labels [B], the logits of classes after each move [L, B, K], and the margins of
-            "moved by g" over "not moved", [2, L, B] each, of the witness and of the laws: of the
-            image as it is, and of the image after g with the class that g makes.
+            The labels of B images, what is answered about labels after each move, [L, B, ...], and
+            the margins of "moved by g" over "not moved", [2, L, B] each, of the witness and of the
+            laws: of the image as it is, and of the image after g with the label that g makes.
         """
         model, moves, maps = self.trained.model.eval(), self.moves, self.moves.label_maps
         device = next(model.parameters()).device
@@ -513,8 +423,9 @@ class _Oracle:
             moved = moves(copies.to(device), torch.arange(L).repeat_interleave(B))
             with torch.inference_mode():
                 logits, guesses = model(moved)
-            becomes = maps[:, labels.cpu()].flatten().to(device)
-            guesses = of_class(guesses, becomes).cpu().unflatten(0, (L, B))
+            becomes = self.target.moved(maps, labels.cpu()).flatten(0, 1)
+            becomes = self.target.prepared(becomes.to(device))
+            guesses = self.target.of_label(guesses, becomes).cpu().unflatten(0, (L, B))
             margins = guesses - guesses[..., :1]
             yield (
                 labels,
@@ -526,12 +437,12 @@ class _Oracle:
 
 @dataclass(frozen=True)
 class _Calibration:
-    """Factors of logits: `label` of classes; `moves` [2, L] of the witness and the laws.
+    """What is said of labels, and factors `moves` [2, L] of logits, of the witness and the laws.
 
-    `label_maps` [L, K] is what each move makes of each class, as far as the witness tells.
+    `label_maps` are what each of L moves makes of the labels, as far as the witness tells.
     """
 
-    label: float
+    label: CalibratedClasses | CalibratedNumbers
     moves: Tensor
     label_maps: Tensor
 
@@ -543,12 +454,7 @@ def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calib
     """
     parts = list(oracle.answers(data))
     moved = torch.cat([part[1] for part in parts], dim=1)
-    logits = moved[0]
     without, with_ = (torch.cat([part[i] for part in parts], dim=2) for i in (2, 3))
-    losses = [
-        torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
-        for factor in _SHARPNESS
-    ]
     softplus = torch.nn.functional.softplus
 
     L = len(oracle.moves)
@@ -556,7 +462,7 @@ def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calib
     best, least = torch.zeros(L, 2), torch.full((L, len(data)), torch.inf)
     alone, least_alone = best, least
     for trust in _TRUST:
-        for factor in (0.0, *_SHARPNESS):
+        for factor in (0.0, *SHARPNESS):
             pair = torch.tensor([factor, trust])
             guessed = softplus(torch.einsum("e,elb->lb", pair, without))
             guessed += softplus(-torch.einsum("e,elb->lb", pair, with_))
@@ -564,68 +470,27 @@ def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calib
             best, least = pair.where(better, best), guessed.where(better, least)
         if trust == 0:
             alone, least_alone = best, least
-    gains = estimates(least_alone - least, _clusters(data))
+    clusters = _clusters(data)
+    gains = estimates(least_alone - least, clusters)
     helped = torch.tensor([gain.mean > _HELP * gain.error for gain in gains])
     factors = best.where(helped[:, None], alone)
-    label = _SHARPNESS[losses.index(min(losses))]
-    logs = _floored((label * moved).softmax(-1))
-    maps = torch.arange(moved.shape[-1]).repeat(L, 1)
+    label = oracle.target.calibrated(moved, data)
+    maps = oracle.target.fixed(L)
     for move in range(1, 1 + candidates):
-        maps[move] = _label_map(logs[0], logs[move], data)
+        maps[move] = label.map_of(moved[0], moved[move], data, clusters)
     return _Calibration(label, factors.T, maps)
-
-
-def _label_map(
-    logs: Float[Tensor, "N K"], moved: Float[Tensor, "N K"], data: LabelledImages
-) -> Int[Tensor, " K"]:
-    """What a move makes of each class, from log-probabilities before and after it.
-
-    It is the assignment of least loss, where that is clearly below the loss of the classes as they
-    are and nearly what images lose before the move; else the identity.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    labels, K = data.labels.cpu(), logs.shape[-1]
-    fixed = torch.arange(K)
-    cost = torch.zeros(K, K, dtype=torch.float64)
-    cost.index_add_(0, labels, -moved.double())
-    # Classes that nothing is known of stay.
-    best = torch.from_numpy(linear_sum_assignment(cost - 1e-9 * torch.eye(K))[1])
-    if best.equal(fixed):
-        return fixed
-
-    def loss(logs: Tensor, labels: Tensor) -> Tensor:
-        return -logs.gather(-1, labels[:, None]).squeeze(-1)
-
-    before, after = loss(logs, labels), loss(moved, best[labels])
-    won, lost = estimates(
-        torch.stack([loss(moved, labels) - after, after - before]), _clusters(data)
-    )
-    entropy = torch.special.entr(labels.bincount() / len(labels)).sum()
-    known = max(float(entropy - before.mean()), 0.0)
-    restores = won.mean > _CLEAR * won.error and lost.mean < DELTA_APPROXIMATE * known
-    return best if restores else fixed
 
 
 def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) -> Part:
     """What is said about held-out images after each move; the identity comes first."""
     said: dict[str, list[Tensor]] = defaultdict(list)
     factors, maps = calibration.moves[..., None], oracle.moves.label_maps
-    back = maps.argsort(1)
-    for labels, logits, before, after in oracle.answers(data):
-        logs = _floored((calibration.label * logits).softmax(-1))
-        label = maps[:, labels.cpu()][..., None]
-        said["log_probability"].append(logs[0])
-        said["loss"].append(-logs.gather(-1, label).squeeze(-1).T)
-        said["prediction"].append(back.gather(1, logits.argmax(-1)).T)
+    for labels, answers, before, after in oracle.answers(data):
+        for name, values in calibration.label.said(maps, labels, answers).items():
+            said[name].append(values)
         with_, without = (factors * after).sum(0), (factors * before).sum(0)
         said["change"].append((with_.sigmoid() - without.sigmoid()).T)
     return {name: torch.cat(batches) for name, batches in said.items()}
-
-
-def _floored(probabilities: Tensor) -> Tensor:
-    """Logarithms of probabilities that are mixed with the uniform ones."""
-    return ((1 - FLOOR) * probabilities + FLOOR / probabilities.shape[-1]).log()
 
 
 def _assemble(
@@ -648,34 +513,37 @@ def _assemble(
             total[part["images"]] += part[name]
         return total[shown] / asked[shown].reshape(-1, *[1] * (total.ndim - 1))
 
+    def last(name: str) -> Tensor:
+        """The answers of the last round, whose witnesses learned from more."""
+        latest = parts[0][name].new_zeros(len(data), *parts[0][name].shape[1:])
+        for part in parts[_LOOK_AFTER[-2] :] or parts:
+            latest[part["images"]] = part[name]
+        return latest[shown]
+
     clusters = _clusters(data)
     sizes = clusters[~torch.isin(clusters, clusters[shown])].bincount()
     M, K = len(moved_share), RANDOM_PERMUTATIONS
     loss, change = mean("loss").T.contiguous(), mean("change").T.contiguous()
-    # Of the last round, whose witnesses learned from more: a mean of predictions is none.
-    prediction = torch.zeros((len(data), M), dtype=torch.int64)
-    for part in parts[_LOOK_AFTER[-2] :] or parts:
-        prediction[part["images"]] = part["prediction"][:, 1 : M + 1]
-    return Evidence(
-        labels=data.labels[shown],
-        clusters=clusters[shown],
-        log_probability=mean("log_probability"),
-        chance_loss=mean("chance_loss"),
-        label_map=parts[0]["maps"][1 : M + 1],
-        agreed=torch.stack([(p["maps"] == p["maps_found"]).all(1) for p in parts]).all(0)[
-            1 : M + 1
-        ],
-        moved_loss=loss[1 : M + 1],
-        moved_prediction=prediction[shown].T.contiguous(),
-        change=change[1 : M + 1],
-        random_loss=loss[-2 * K : -K],
-        random_change=change[-2 * K :],
-        few_change=change[M + 1 : -2 * K],
-        few=few,
-        moved_share=moved_share,
-        copies=copies.share,
-        unasked=sizes.max().item() / len(data) if len(sizes) else 0.0,
-        classes=len(data.classes),
-        looks=_LOOK_AFTER.index(len(parts)) + 1,
-        chained=copies.chained,
-    )
+    common = {
+        "clusters": clusters[shown],
+        "chance_loss": mean("chance_loss"),
+        "agreed": torch.stack([part["agreed"] for part in parts]).all(0)[1 : M + 1],
+        "moved_loss": loss[1 : M + 1],
+        "change": change[1 : M + 1],
+        "random_loss": loss[-2 * K : -K],
+        "random_change": change[-2 * K :],
+        "few_change": change[M + 1 : -2 * K],
+        "few": few,
+        "moved_share": moved_share,
+        "copies": copies.share,
+        "unasked": sizes.max().item() / len(data) if len(sizes) else 0.0,
+        "looks": _LOOK_AFTER.index(len(parts)) + 1,
+        "chained": copies.chained,
+    }
+    maps = parts[0]["maps"][1 : M + 1]
+    return target_of(data).evidence(data, shown, mean, last, maps, common)
+
+
+def target_of(data: LabelledImages) -> Classes | Numbers:
+    """What the labels of these images are."""
+    return Numbers.of(data) if data.numbers else Classes.of(data)

@@ -1,6 +1,5 @@
 """Whether the networks could decide anything, and what they say about each candidate by itself."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,27 +7,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.judge.evidence import Evidence
+from symshare.judge.answers import Evidence
 from symshare.judge.statistics import (
     Estimate,
     equal_clusters,
     estimates,
-    label_noise,
-    lower_beyond_guessing,
     rejected,
-    told_apart,
 )
 from symshare.judge.thresholds import (
     ALPHA,
-    APART,
     CHANGE,
     CHANGE_APPROXIMATE,
     CHANGE_OF_CLASS,
     DELTA,
     DELTA_APPROXIMATE,
     DELTA_OF_CLASS,
-    FLOOR,
-    GAIN,
     LOOKS,
     NOTICED,
     NOTICED_HALF,
@@ -52,16 +45,17 @@ def measure_power(evidence: Evidence) -> Power:
     scrambled, noticed, noticed_half = (
         estimate.interval(LEVEL)[0] for estimate in estimates(means, clusters)
     )
-    known = _classes_told_apart(evidence)
-    share = float(torch.isin(E.labels, torch.tensor(known, dtype=torch.int64)).double().mean())
+    known, share = evidence.known()
+    needed = evidence.needed(chance.mean)
     reasons = []
     # Written so that what is not a number fails.
-    if not gain.interval(LEVEL)[0] >= GAIN * chance.mean:
+    if not gain.interval(LEVEL)[0] >= needed:
+        of_all = f" of {chance.mean:.3f}" if chance.mean else ""
         reasons.append(
-            f"the network does not beat chance clearly: it takes {gain.mean:.3f} of "
-            f"{chance.mean:.3f} nats off the loss, at least {gain.interval(LEVEL)[0]:.3f} as far "
-            f"as {equal_clusters(clusters.unique(return_counts=True)[1]):.0f} independent images "
-            f"tell, and {GAIN:.0%} are needed; more of them, or clearer labels, would decide"
+            f"the network does not beat chance clearly: it takes {gain.mean:.3f}{of_all} nats off "
+            f"the loss, at least {gain.interval(LEVEL)[0]:.3f} as far as "
+            f"{equal_clusters(clusters.unique(return_counts=True)[1]):.0f} independent images "
+            f"tell, and {needed:.3f} are needed; more of them, or clearer labels, would decide"
         )
     elif not (
         scrambled > DELTA_APPROXIMATE * gain.mean
@@ -73,24 +67,12 @@ def measure_power(evidence: Evidence) -> Power:
             "notice a broken symmetry"
         )
     elif not share >= SHOWN:
-        reasons.append(
-            f"the network tells too few classes from each other, those of {share:.0%} of the "
-            "images, and a move that exchanges the others could not be noticed"
-        )
-    right = E.prediction == E.labels
-    counts = E.labels.bincount()
-    entropy = torch.special.entr(counts / counts.sum()).sum().item()
-    noise, knowable = label_noise(E.log_probability, E.labels)
+        reasons.append(E.too_few(share))
     return Power(
         passed=not reasons,
         reasons=tuple(reasons),
-        accuracy=right.double().mean().item(),
-        chance_accuracy=counts.max().item() / len(E.labels),
         loss=E.loss.mean().item(),
         chance_loss=chance.mean,
-        label_entropy=entropy,
-        label_noise=noise,
-        knowable=knowable,
         gain=gain.mean,
         told_apart=known,
         random_permutations=tuple(
@@ -98,16 +80,8 @@ def measure_power(evidence: Evidence) -> Power:
             for e, c in zip(random, changes, strict=False)
         ),
         half_permutations=tuple(c.mean for c in changes[RANDOM_PERMUTATIONS:]),
+        **E.described(),
     )
-
-
-def _classes_told_apart(evidence: Evidence) -> tuple[int, ...]:
-    """The classes that the networks tell from every other one."""
-    E = evidence
-    present = E.labels.unique()
-    apart = told_apart(E.log_probability, E.labels, E.clusters, APART)[present][:, present]
-    alone = apart.sum(1) == len(present) - 1
-    return tuple(present[alone].tolist())
 
 
 @dataclass(frozen=True)
@@ -136,6 +110,7 @@ class _Answer:
 def _ask(
     rows: Float[Tensor, "M N"],
     scale: Float[Tensor, " N"],
+    scale_of_strata: Float[Tensor, " N"],
     bounds: tuple[float, float, float],
     worst: float,
     evidence: Evidence,
@@ -145,23 +120,27 @@ def _ask(
     Args:
         rows: zero in the mean for a symmetry.
         scale: in whose mean the bounds are measured, observation by observation.
+        scale_of_strata: the same of the bound of a single class, or another stratum.
         bounds: what passes for zero; the looser bound; that of a single class.
         worst: the largest possible value, of what was not drawn.
-        evidence: for labels and clusters.
+        evidence: for strata and clusters.
     """
     bound, looser, of_class = bounds
 
-    def test(share: float, chosen: Tensor | slice, unseen: float) -> list[Estimate]:
-        return estimates((rows - share * scale)[:, chosen], evidence.clusters[chosen], unseen)
+    strata = evidence.strata
+    everything = torch.ones_like(strata, dtype=torch.bool)
 
-    everything = slice(None)
+    def test(share: float, chosen: Tensor, unseen: float) -> list[Estimate]:
+        bounding = scale if chosen is everything else scale_of_strata
+        return estimates((rows - share * bounding)[:, chosen], evidence.clusters[chosen], unseen)
+
     p_same = [e.p_below(0.0) for e in test(bound, everything, worst)]
     p_near = [e.p_below(0.0) for e in test(looser, everything, worst)]
     p_broken = [e.p_above(0.0) for e in test(bound, everything, 0.0)]
-    classes = evidence.labels.unique().tolist()
+    classes = strata.unique().tolist()
     p_kept, p_lost = [], []
     for label in classes:
-        chosen = evidence.labels == label
+        chosen = strata == label
         p_kept += [e.p_below(0.0) for e in test(of_class, chosen, worst)]
         # A class of which the networks know less than its frequency has no bound of its own.
         of_none = test(0.0, chosen, 0.0)
@@ -209,24 +188,24 @@ def judge_candidates(
     pairs = sorted(set(first))
     partner = [inverses[i] for i in pairs]
     excess, change = E.moved_loss - E.loss, E.change
-    # Largest change of a floored loss; what could happen to an image that was not drawn.
-    worst = math.log(E.classes / FLOOR)
     loss = _ask(
         (excess[pairs] + excess[partner]) / 2,
         E.chance_loss - E.loss,
+        E.scale,
         (DELTA, DELTA_APPROXIMATE, DELTA_OF_CLASS),
-        worst,
+        E.worst,
         E,
     )
     law = _ask(
         (change[pairs] + change[partner]) / 2,
         torch.ones_like(E.chance_loss),
+        torch.ones_like(E.chance_loss),
         (CHANGE, CHANGE_APPROXIMATE, CHANGE_OF_CLASS),
         1.0,
         E,
     )
-    counts = E.labels.bincount(minlength=E.classes)
-    level, trials = LEVEL / 2 / max(len(pairs), 1), _trials(E)
+    counts = E.strata.bincount()
+    level, known = LEVEL / 2 / max(len(pairs), 1), E.known_strata(power.told_apart)
     seen = [e.interval(LEVEL)[0] > NOTICED_HALF for e in estimates(E.few_change, E.clusters)]
     # Of a large cluster that nobody was asked about, a claim would know nothing.
     asked = E.unasked <= CHANGE
@@ -237,10 +216,9 @@ def judge_candidates(
     judgements = []
     for i, name in enumerate(names):
         k = pairs.index(first[i])
-        shown = loss.kept[k] & law.kept[k] & set(power.told_apart)
-        share = float(counts[sorted(shown)].sum()) / len(E.labels)
+        shown = loss.kept[k] & law.kept[k] & known
+        share = float(counts[sorted(shown)].sum()) / len(E.strata)
         present = set(counts.nonzero().flatten().tolist())
-        kept, by_class, lower = _kept(E, i, trials, LEVEL / len(names))
         judgements.append(
             Judgement(
                 name=name,
@@ -255,15 +233,11 @@ def judge_candidates(
                 p_unchanged=law.p_same[k],
                 p_nearly_unchanged=law.p_near[k],
                 p_changed=law.p_broken[k],
-                label_map=tuple(E.label_map[i].tolist()),
                 moved_share=E.moved_share[i].item(),
                 classes_shown=tuple(sorted(shown)),
                 classes_broken=tuple(sorted(loss.lost[k] | law.lost[k])),
                 classes_open=tuple(sorted(present - shown - loss.lost[k] - law.lost[k])),
-                kept_share=kept,
-                kept_share_by_class=by_class,
-                kept_share_min=min(share for share in by_class if share is not None),
-                kept_share_min_lower=lower,
+                **E.kept(i, LEVEL / len(names)),
             )
         )
     return tuple(judgements)
@@ -284,36 +258,3 @@ def _status(loss: _Answer, law: _Answer, k: int, share: float, claimed: bool) ->
     if (loss.broken[k] and not labels_keep) or (law.broken[k] and not images_keep):
         return "broken"
     return "undecided"
-
-
-def _trials(evidence: Evidence) -> list[tuple[float, float]]:
-    """Of each class, how many clusters of one size its images are worth, and all other images."""
-
-    def worth(chosen: Tensor) -> float:
-        return equal_clusters(evidence.clusters[chosen].unique(return_counts=True)[1])
-
-    classes = range(evidence.classes)
-    return [(worth(evidence.labels == c), worth(evidence.labels != c)) for c in classes]
-
-
-def _kept(
-    evidence: Evidence, i: int, trials: list[tuple[float, float]], level: float
-) -> tuple[float, tuple[float | None, ...], float]:
-    """Share right after g, by class, and a bound of the smallest beyond guessing.
-
-    Of a class that a share s keeps, while a share r of all other images is called by its name,
-    (s - r) / (1 - r) is kept beyond guessing: nothing where the network only guesses.
-    """
-    labels, predicted = evidence.labels, evidence.moved_prediction[i]
-    shares: list[float | None] = []
-    bounds = []
-    for label, (own, others) in enumerate(trials):
-        if not own:
-            shares.append(None)
-            continue
-        inside, named = labels == label, (predicted == label).double()
-        kept, guessed = named[inside].mean().item(), named[~inside].mean().item()
-        shares.append(kept)
-        bounds.append(lower_beyond_guessing(kept, own, guessed, others, level))
-    right = (predicted == labels).double().mean().item()
-    return right, tuple(shares), max(0.0, min(bounds))

@@ -1,4 +1,4 @@
-"""Classes as normal laws: what a mean or a covariance gives away at once, and a network late."""
+"""Labels as normal laws: what a mean or a covariance gives away at once, and a network late."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from symshare.data import LabelledImages
+from symshare.judge.classes import Classes
+from symshare.judge.numbers import Numbers
 
 LARGEST = 1024
 """Most features of an image whose covariance is inverted; the cost grows with their square."""
@@ -26,75 +28,77 @@ class NormalLaws:
     (the mean and the distance of the quartiles), and clipped; and beside them, where they are few
     enough, their sizes without the sign, whose covariance knows the shape of the law of a pixel.
 
+    Where labels are numbers, the middle and the mean are linear in them.
+
     Attributes:
-        middle: of each class, [K, P]; P = channels x pixels.
+        target: what the labels are.
+        middle: of each class, [K, P]; P = channels x pixels. Of numbers K coefficients.
         spread: of each pixel within classes.
         mean: of the features, by class.
         precision: inverse of the covariance of features within classes, shrunk towards a multiple
             of the identity as by Ledoit and Wolf (J. Multivariate Analysis 88, 2004).
     """
 
+    target: Classes | Numbers
     middle: Float[Tensor, "K P"]
     spread: Float[Tensor, " P"]
     mean: Float[Tensor, "K F"]
     precision: Float[Tensor, "F F"]
 
     @classmethod
-    def fit(cls, data: LabelledImages) -> "NormalLaws | None":
+    def fit(cls, data: LabelledImages, target: Classes | Numbers) -> "NormalLaws | None":
         """The laws of labelled images; None where images are too large or no class varies."""
         if data.images[0].numel() > LARGEST:
             return None
         x, labels = data.images.cpu().flatten(1).double(), data.labels.cpu()
-        own = torch.nn.functional.one_hot(labels, len(data.classes)).double()
-        quarters = torch.tensor([0.25, 0.75], dtype=x.dtype)
-        middle = torch.zeros(len(data.classes), x.shape[1], dtype=x.dtype)
-        for label in labels.unique().tolist():
-            middle[label] = x[labels == label].quantile(quarters, dim=0).mean(0)
-        apart = x - middle[labels]
+        middle = target.middles(x, labels)
+        apart = x - target.at(middle, labels)
         if not apart.any():
             return None
-        low, high = apart.quantile(quarters, dim=0)
+        low, high = apart.quantile(torch.tensor([0.25, 0.75], dtype=x.dtype), dim=0)
         # Where most images agree in a pixel its quartiles do, and say nothing of the others.
         spread = ((high - low) / _QUARTILES).maximum(apart.square().mean(0).sqrt() / CLIP)
         spread = spread.maximum(1e-3 * _usual(spread, data.images.shape[1]))
         z = _features(apart / spread)
-        mean = own.T @ z / own.sum(0).clamp_min(1)[:, None]
-        precision = _shrunk_covariance(z - mean[labels]).inverse()
-        return cls(middle.float(), spread.float(), mean.float(), precision.float())
+        mean = target.means(z, labels)
+        precision = _shrunk_covariance(z - target.at(mean, labels)).inverse()
+        return cls(target, middle.float(), spread.float(), mean.float(), precision.float())
 
-    def distance(
-        self, images: Float[Tensor, "B C *space"], labels: Int[Tensor, " B"]
-    ) -> Float[Tensor, " B"]:
-        """Minus the logarithm of the density of images of these classes, up to a constant."""
-        z = _features((images.flatten(1) - self.middle[labels]) / self.spread)
-        z = z - self.mean[labels]
+    def distance(self, images: Float[Tensor, "B C *space"], labels: Tensor) -> Float[Tensor, " B"]:
+        """Minus the logarithm of the density of images of these labels, up to a constant."""
+        at = self.target.at
+        z = _features((images.flatten(1) - at(self.middle, labels)) / self.spread)
+        z = z - at(self.mean, labels)
         return ((z @ self.precision) * z).sum(1) / 2
 
     def margins(
         self,
         images: Float[Tensor, "B C *space"],
-        labels: Int[Tensor, " B"],
+        labels: Tensor,
         sources: Int[Tensor, "L E"],
         signs: Float[Tensor, "L E"],
-        label_maps: Int[Tensor, "L K"],
+        label_maps: Tensor,
     ) -> tuple[Float[Tensor, "L B"], Float[Tensor, "L B"]]:
         """Logarithms of the likelihood of "moved by g" over that of "not moved".
 
         Moves are sources and signs of all numbers of an image, and maps of the classes.
 
         Returns:
-            Those of images as they are, and those of images after g, with the class that g makes.
+            Those of images as they are, and those of images after g, with the label that g makes.
         """
-        inverse, E = sources.argsort(1), sources.shape[1]
-        forward = torch.cat([sources, signs.long(), label_maps], 1)
-        back_again = torch.cat([inverse, signs.gather(1, inverse).long(), label_maps.argsort(1)], 1)
+        maps = torch.cat([label_maps, self.target.inverse(label_maps)])
+        inverse = sources.argsort(1)
+        both = torch.cat([sources, inverse])
+        changed = torch.cat([signs, signs.gather(1, inverse)])
+        rows = torch.cat([both.to(maps.dtype), changed.to(maps.dtype), maps.flatten(1)], 1)
         # Many moves are the inverse of themselves or of another.
-        every, place = torch.cat([forward, back_again]).unique(dim=0, return_inverse=True)
-        flat = images.flatten(1)
+        place = rows.unique(dim=0, return_inverse=True)[1]
+        first = place.new_zeros(int(place.max()) + 1).scatter_(0, place, torch.arange(len(rows)))
+        flat, becomes = images.flatten(1), self.target.moved(maps, labels)
         moved = torch.stack(
             [
-                self.distance((flat[:, g[:E]] * g[E : 2 * E]).view_as(images), g[2 * E :][labels])
-                for g in every
+                self.distance((flat[:, both[g]] * changed[g]).view_as(images), becomes[g])
+                for g in first.tolist()
             ]
         )
         forth, back = moved[place].chunk(2)

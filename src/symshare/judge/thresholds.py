@@ -65,5 +65,22 @@ notice."""
 FLOOR = 0.01
 """Share of the uniform distribution mixed into predictions: one wild logit cannot decide a mean.
 
-The excess of a true symmetry stays exactly zero, since that holds for any function of (x, y).
+The excess of a true symmetry stays exactly zero, since that holds for any function of (x, y). Of
+numbers it is the share of the normal law of all labels.
 """
+
+CLEAR = 3.0
+"""Standard errors by which another map of the labels has to fit moved images better than their own
+before a move is taken to move labels."""
+
+LEAST_SPREAD = 0.05
+"""Least spread that a network may predict numbers with, in units of theirs: of labels without noise
+it could claim any certainty, and the gain had no bound."""
+
+FAR = 4.0
+"""Spreads from the mean, for each number, beyond which labels count as no further: one of an
+outlier could decide a mean."""
+
+SAME_MAP = 0.1
+"""Root of the mean squared difference, in spreads of the numbers, of two maps of the labels that
+count as one: they are fitted, each on images of its own."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symshare.groups import Action, generated
-from symshare.judge.evidence import Evidence
+from symshare.judge.answers import Evidence
 from symshare.judge.judgement import judge_candidates, measure_power
 from symshare.judge.thresholds import (
     ALPHA,
@@ -89,12 +89,13 @@ def decide(evidence: Evidence, action: Action, functions: Sequence[str] = ()) ->
         evidence, (*action.names[1:], *functions), [*inverses, *alone], power
     )
     judgements = _consistent(action, all_judged[: len(inverses)])
+    table = evidence.products(table)
     found = approximate = partial = ()
     word: Word
     # Where the power gate failed, all are undecided.
-    if found := _subgroup(action, judgements, "symmetric"):
+    if found := _subgroup(action, table, judgements, "symmetric"):
         word = "group"
-    elif approximate := _subgroup(action, judgements, "symmetric", "approximate"):
+    elif approximate := _subgroup(action, table, judgements, "symmetric", "approximate"):
         word = "approximate"
     elif partial := tuple(
         j.name for j in judgements if j.status == "broken" and j.kept_share_min_lower >= KEPT
@@ -105,7 +106,7 @@ def decide(evidence: Evidence, action: Action, functions: Sequence[str] = ()) ->
     else:
         word = "undecided"
     members = found or approximate
-    possible = _subgroup(action, judgements, "symmetric", "approximate", "undecided")
+    possible = _subgroup(action, table, judgements, "symmetric", "approximate", "undecided")
     larger = power.passed and set(possible) > set(members)
     return Verdict(
         word=word,
@@ -122,7 +123,7 @@ def decide(evidence: Evidence, action: Action, functions: Sequence[str] = ()) ->
         change=CHANGE,
         change_approximate=CHANGE_APPROXIMATE,
         alpha=ALPHA,
-        samples=len(evidence.labels),
+        samples=len(evidence.loss),
         independent=len(evidence.clusters.unique()),
         copies=evidence.copies,
         chained=evidence.chained,
@@ -133,7 +134,7 @@ def decide(evidence: Evidence, action: Action, functions: Sequence[str] = ()) ->
 def is_settled(evidence: Evidence, action: Action, functions: Sequence[str] = ()) -> bool:
     """Whether another look could decide nothing that matters."""
     verdict = decide(evidence, action, functions)
-    counts = evidence.labels.bincount(minlength=evidence.classes) / len(evidence.labels)
+    counts = evidence.strata.bincount() / len(evidence.strata)
 
     def settled(judgement: Judgement) -> bool:
         if judgement.status == "approximate":
@@ -170,30 +171,18 @@ def _consistent(action: Action, judgements: tuple[Judgement, ...]) -> tuple[Judg
     return tuple(made)
 
 
-def _with_labels(action: Action, judgements: tuple[Judgement, ...]) -> list[list[int]]:
-    """The table of products of moves with their maps of the labels; -1 where these differ."""
-    table = action.table.tolist()
-    if not judgements:
-        return table
-    maps = [tuple(range(len(judgements[0].label_map))), *(j.label_map for j in judgements)]
-    return [
-        [
-            gh if gh < 0 or maps[gh] == tuple(maps[g][k] for k in maps[h]) else -1
-            for h, gh in enumerate(row)
-        ]
-        for g, row in enumerate(table)
-    ]
-
-
 def _subgroup(
-    action: Action, judgements: tuple[Judgement, ...], *statuses: Status
+    action: Action,
+    table: list[list[int]],
+    judgements: tuple[Judgement, ...],
+    *statuses: Status,
 ) -> tuple[str, ...]:
     """Largest group of elements of these statuses; none where several are equally large.
 
-    It is the set itself where that closes. No two elements of it differ on less than `MOVED` of
+    The table is that of products of moves with their maps of the labels; -1 where there is none. It
+    is the set itself where that closes. No two elements of it differ on less than `MOVED` of
     the variance: what hardly moves anything was not tested.
     """
-    table = _with_labels(action, judgements)
     small = {g for g, j in enumerate(judgements, 1) if j.moved_share < MOVED}
 
     def multiply(g: int, h: int) -> int:

@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from symshare.judge.classes import Classes
+from symshare.judge.numbers import Numbers
 from symshare.models import probe
 
 NOISE = 0.5
@@ -30,18 +32,34 @@ class Witness(nn.Module):
     identity. That of a class is the sum of one for all classes and one of its own, which starts at
     zero: what all classes share is learned from all of them.
 
+    Where labels are K numbers, the first head gives their means, beside which stand logarithms of
+    their variances, one for all images, and the second K + 1 coefficients of a logit that is linear
+    in the numbers.
+
     Args:
         channels: of the images.
-        classes: number of classes K.
+        classes: number of classes K, or of numbers.
         moves: number of moves L, the identity counted in.
         size: length of each axis of space.
+        numbers: whether labels are numbers.
 
     >>> labels, moves = Witness(1, 10, 8, (8, 8))(torch.zeros(2, 1, 8, 8))
     >>> labels.shape, moves.shape
     (torch.Size([2, 10]), torch.Size([2, 8, 10]))
+    >>> labels, moves = Witness(1, 3, 8, (8, 8), numbers=True)(torch.zeros(2, 1, 8, 8))
+    >>> labels.shape, moves.shape
+    (torch.Size([2, 2, 3]), torch.Size([2, 8, 4]))
     """
 
-    def __init__(self, channels: int, classes: int, moves: int, size: tuple[int, ...]):
+    def __init__(
+        self,
+        channels: int,
+        classes: int,
+        moves: int,
+        size: tuple[int, ...],
+        *,
+        numbers: bool = False,
+    ):
         super().__init__()
         network = probe(2 * channels, classes, size)
         self.trunk, self.label = network[:-1], network[-1]
@@ -50,13 +68,18 @@ class Witness(nn.Module):
         self.move_of_class = nn.Linear(features, moves * classes)
         nn.init.zeros_(self.move_of_class.weight)
         nn.init.zeros_(self.move_of_class.bias)
+        self.log_variance = nn.Parameter(torch.zeros(classes)) if numbers else None
 
     def forward(
         self, x: Float[Tensor, "B C *space"]
-    ) -> tuple[Float[Tensor, "B K"], Float[Tensor, "B L K"]]:
+    ) -> tuple[Float[Tensor, "B ..."], Float[Tensor, "B L coefficients"]]:
         features = self.trunk(with_contrast(x))
         own = self.move_of_class(features).unflatten(-1, (len(self.move.bias), -1))
-        return self.label(features), self.move(features)[..., None] + own
+        labels, shared = self.label(features), self.move(features)[..., None]
+        if self.log_variance is None:
+            return labels, shared + own
+        means = torch.stack([labels, self.log_variance.expand_as(labels)], dim=1)
+        return means, torch.cat([shared, own], dim=-1)
 
 
 def with_contrast(images: Float[Tensor, "B C *space"]) -> Float[Tensor, "B 2*C *space"]:
@@ -81,13 +104,14 @@ class Moves:
     Attributes:
         sources: where each of L moves takes each of the E numbers of an image from, channels slow.
         signs: 1, or -1 where a number changes its sign on the way.
-        label_maps: the class that each makes of each of K classes.
+        label_maps: what each makes of the labels: the class of each of K classes, or [A | b] of
+            numbers.
         functions: by their numbers, moves that are no permutations, whose rows are the identity.
     """
 
     sources: Int[Tensor, "L E"]
     signs: Float[Tensor, "L E"]
-    label_maps: Int[Tensor, "L K"]
+    label_maps: Int[Tensor, "L K"] | Float[Tensor, "L d k"]
     functions: Mapping[int, Function] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -117,16 +141,19 @@ class GuessBoth:
 
     Attributes:
         moves: the L moves, the identity first.
+        target: what the labels are.
     """
 
     moves: Moves
+    target: Classes | Numbers
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
         moves = torch.randint(1, len(self.moves), (len(images),), generator=generator)
         # Drawn for the whole batch, so that several processes read what one does.
         noise = torch.randn(len(images), 2, *images.shape[1:], generator=generator)
-        becomes = self.moves.label_maps[moves, labels.cpu()].to(labels.device)
-        return images, labels, becomes, moves.to(images.device), noise.to(images)
+        becomes = self.target.moved_each(self.moves.label_maps[moves], labels.cpu())
+        known, becomes = map(self.target.prepared, (labels, becomes.to(labels.device)))
+        return images, known, becomes, moves.to(images.device), noise.to(images)
 
     def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
         images, labels, becomes, moves, noise = prepared
@@ -139,16 +166,13 @@ class GuessBoth:
         others = len(self.moves) - 1
         prior = guesses.new_full((1 + others,), -math.log(2 * others))
         prior[0] = -math.log(2)
-        guesses = of_class(guesses, torch.cat([labels, becomes])) + prior
+        guesses = self.target.of_label(guesses, torch.cat([labels, becomes])) + prior
         answers = torch.cat([torch.zeros_like(moves), moves])
         logits = logits[: len(images)]
-        return cross_entropy(logits, labels) + cross_entropy(guesses, answers), logits
+        return self.target.loss(logits, labels) + cross_entropy(guesses, answers), logits
 
-
-def of_class(guesses: Float[Tensor, "B L K"], labels: Int[Tensor, " B"]) -> Float[Tensor, "B L"]:
-    """The logits of moves for the class of each image."""
-    chosen = labels[:, None, None].expand(-1, guesses.shape[1], 1)
-    return guesses.gather(-1, chosen).squeeze(-1)
+    def score(self, answers: Tensor, labels: Tensor) -> Float[Tensor, ""]:
+        return self.target.score(answers, labels)
 
 
 def permute(

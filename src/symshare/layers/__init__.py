@@ -18,6 +18,7 @@ from symshare.layers.convolution import (
 from symshare.layers.head import GroupHead
 from symshare.layers.linear import GroupLinear
 from symshare.layers.norms import GroupInstanceNorm, GroupLayerNorm
+from symshare.layers.places import GroupPlaces
 from symshare.layers.pooling import GroupMaxPool, GroupPool, SpatialAvgPool, SpatialMaxPool
 from symshare.layers.restriction import cosets, restrict
 
@@ -34,6 +35,7 @@ __all__ = [
     "GroupLayerNorm",
     "GroupLinear",
     "GroupMaxPool",
+    "GroupPlaces",
     "GroupPool",
     "LiftConv1d",
     "LiftConv2d",

@@ -6,11 +6,13 @@ from functools import partial
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from symshare import groups
-from symshare.groups import Action, ChannelAction, ChannelMap
+from symshare.groups import Action, ChannelAction, ChannelMap, GroupAction, LatticeMap
 from symshare.models.convolutional import MNIST, SMALL, VECTORS, Architecture, GroupCNN
+from symshare.names import Target
 from symshare.representations import Birkhoff, Fixed, Gated, Kronecker, Representation, Sinkhorn
 from symshare.settings import READERS, NetworkConfig
 
@@ -107,18 +109,23 @@ def build_network(
     *,
     action: Action | None = None,
     representations: list[Representation] | None = None,
+    target: Target = "classes",
+    matrices: Float[Tensor, "G d d"] | None = None,
 ) -> GroupCNN:
     """The network of a description.
 
     Args:
         config: which network.
         image: channels of the images, and the length of each axis of space.
-        classes: number of logits.
+        classes: number of logits, or of the numbers of a label.
         action: its elements or dictionary; by default those of its group.
         representations: one for each convolution, in the place of those of its kind.
+        target: what labels are; where they are numbers, the network reads places.
+        matrices: what each element makes of the numbers, in the units of the network.
 
     Raises:
-        ValueError: for an unknown group, or images that are too small.
+        ValueError: for an unknown group, images that are too small, or elements whose frames are
+            not known where labels are numbers.
 
     >>> plain, shared = (
     ...     build_network(NetworkConfig(kind=kind), (1, 28, 28), 10) for kind in ("cnn", "gcnn")
@@ -128,14 +135,33 @@ def build_network(
     """
     channels, *space = image
     image_size = tuple(space)
-    shape = architecture_of(config, image_size)
-    stacks = representations or representations_of(
-        config, action or dictionary(config, shape.dims), shape
-    )
+    shape = replace(architecture_of(config, image_size), places=target == "numbers")
+    elements = action or dictionary(config, shape.dims)
+    stacks = representations or representations_of(config, elements, shape)
     reference = free_parameters(shape, channels, classes, config.width)
     C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
-    maps = label_map_of(config, classes, stacks[0].group_size)
-    return GroupCNN(shape, channels, classes, C, stacks, image_size, maps)
+    G = stacks[0].group_size
+    maps = label_map_of(config, classes, G) if matrices is None else matrices
+    frames = _frames(config, elements, G) if shape.places else None
+    return GroupCNN(shape, channels, classes, C, stacks, image_size, maps, frames)
+
+
+def _frames(config: NetworkConfig, action: Action, elements: int) -> Float[Tensor, "G dims dims"]:
+    """What each element of a network makes of a position; free ones are not known to move any."""
+    if config.kind not in READERS["group"]:
+        return torch.eye(action.dims).repeat(elements, 1, 1)
+    maps: Sequence[LatticeMap | None] = ()
+    if isinstance(action, GroupAction):
+        maps = action.maps
+    elif isinstance(action, ChannelAction):
+        maps = [action.grid.maps[action.grid.names.index(name)] for name, _ in action.elements]
+    matrices = [map.matrix for map in maps if map is not None]
+    if len(matrices) < len(action):
+        raise ValueError(
+            "network: for labels that are numbers group must be of moves of the grid, got "
+            f"{config.group!r}, whose angles the grid does not have; use C2, C4, D2 or D4"
+        )
+    return torch.tensor(matrices, dtype=torch.get_default_dtype())
 
 
 def label_map_of(config: NetworkConfig, classes: int, elements: int) -> Tensor | None:

@@ -14,6 +14,7 @@ from symshare.layers import (
     GroupHead,
     GroupInstanceNorm,
     GroupLayerNorm,
+    GroupPlaces,
     GroupPool,
     LiftConv1d,
     LiftConv2d,
@@ -39,12 +40,15 @@ class Architecture:
         norm: "layer" (over channels, group and space, as in the published code) or "instance"
             (over group and space, as in the paper's text).
         dims: axes of space of the images, one to three.
+        places: whether the head reads where features lie, see :class:`symshare.layers.GroupPlaces`,
+            through a hidden layer: labels that are numbers may be places.
     """
 
     blocks: int
     kernel_size: int
     norm: Literal["layer", "instance"] = "layer"
     dims: int = 2
+    places: bool = False
 
     def __post_init__(self) -> None:
         known = self.norm in _NORMS and self.dims in _PLAIN
@@ -80,7 +84,8 @@ class Architecture:
         """Parameters of a network of this shape, those of its representations left out."""
         lifting = channels * (in_channels * self.taps + 1)
         hidden = channels * (channels * group_size * self.taps + 1) * (self.blocks - 1)
-        return lifting + hidden + classes * (channels + 1)
+        reader = channels * (channels * (1 + self.dims) + 1) if self.places else 0
+        return lifting + hidden + reader + classes * (channels + 1)
 
 
 MNIST = Architecture(blocks=5, kernel_size=5)
@@ -100,6 +105,9 @@ VECTORS = Architecture(blocks=3, kernel_size=1, dims=1)
 class GroupCNN(GroupNetwork):
     """Blocks of (group) convolution, norm and ReLU; mean over space and group; a linear head.
 
+    Where labels are numbers, a hidden layer that reads places stands before the mean over the
+    group, see `Architecture.places`.
+
     One class for the G-CNN (`Fixed`), the weight-sharing CNN (`Sinkhorn`), the gated one
     (`Gated`) and, with one group element, the plain CNN.
 
@@ -111,8 +119,9 @@ class GroupCNN(GroupNetwork):
         representations: one for each block, the first for lifting; an instance may repeat.
         image_size: positions along each axis of space, to refuse images that the kernels would
             use up.
-        label_map: what each element makes of each class, see :class:`symshare.GroupHead`; None
-            where labels stay.
+        label_map: what each element makes of each class, or of the numbers, see
+            :class:`symshare.GroupHead`; None where labels stay.
+        frames: what each element makes of a position, where the architecture reads places.
 
     Raises:
         ValueError: if there are more or fewer representations than blocks, or the kernels do
@@ -132,7 +141,8 @@ class GroupCNN(GroupNetwork):
         channels: int,
         representations: list[Representation],
         image_size: tuple[int, ...],
-        label_map: Int[Tensor, "G K"] | None = None,
+        label_map: Int[Tensor, "G K"] | Float[Tensor, "G K K"] | None = None,
+        frames: Float[Tensor, "G dims dims"] | None = None,
     ):
         super().__init__()
         if len(representations) != architecture.blocks:
@@ -156,6 +166,12 @@ class GroupCNN(GroupNetwork):
         )
         self.norms = nn.ModuleList([norm(rep.gate) for rep in representations])
         self.pool = GroupPool(representations[-1].gate)
+        self.places = None
+        if architecture.places:
+            assert frames is not None
+            features = channels * (1 + dims)
+            self.places, self.reader = GroupPlaces(frames), nn.Linear(features, channels)
+        self.labels_move = label_map is not None
         self.head: nn.Linear | GroupHead = (
             nn.Linear(channels, classes) if label_map is None else GroupHead(channels, label_map)
         )
@@ -163,9 +179,12 @@ class GroupCNN(GroupNetwork):
     def forward(self, x: Float[Tensor, "B I *space"]) -> Float[Tensor, "B classes"]:
         for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
-        if isinstance(self.head, GroupHead):
-            return self.head(x.flatten(3).mean(-1))
-        return self.head(self.pool(x).flatten(2).mean(-1))
+        if self.places is not None:
+            x = self.reader(self.places(x).transpose(1, 2)).relu().transpose(1, 2)
+        if self.labels_move:
+            return self.head(x.flatten(3).mean(-1) if x.ndim > 3 else x)
+        x = self.pool(x)
+        return self.head(x.flatten(2).mean(-1) if x.ndim > 2 else x)
 
 
 def probe(in_channels: int, classes: int, image_size: tuple[int, ...]) -> nn.Sequential:

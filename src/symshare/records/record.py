@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 import sys
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -73,9 +73,10 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         return None if value is None else _read(other, value, where)
     if is_dataclass(kind) and isinstance(value, dict):
         hints = _hints(kind)
-        if missing := [name for name in hints if name not in value]:
+        if missing := [name for name in _required(kind) if name not in value]:
             raise ValueError(f"{where} has no {', '.join(missing)}")
-        return kind(**{n: _read(h, value[n], f"{where}.{n}") for n, h in hints.items()})
+        known = {n: h for n, h in hints.items() if n in value}
+        return kind(**{n: _read(h, value[n], f"{where}.{n}") for n, h in known.items()})
     if kind is tuple and isinstance(value, list):
         kinds = inner[:1] * len(value) if inner[-1] is ... else inner
         if len(kinds) == len(value):
@@ -92,6 +93,11 @@ def _read(hint: Any, value: Any, where: str) -> Any:
         return value
     expected = hint.__name__ if isinstance(hint, type) and not inner else hint
     raise ValueError(f"{where}: expected {expected}, got {value!r:.80}")
+
+
+def _required(kind: Any) -> list[str]:
+    """Keys that every file has: those of earlier versions lack what came later, with a default."""
+    return [f.name for f in fields(kind) if f.default is MISSING or f.name == "schema"]
 
 
 def _describe(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
@@ -136,5 +142,5 @@ def _describe_fields(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
             name: {"description": meanings[name], **_describe(hint, definitions)}
             for name, hint in hints.items()
         },
-        "required": list(hints),
+        "required": _required(kind),
     }

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from symshare.names import Things, things_of
+from symshare.names import Things, becoming, exchange, things_of
 from symshare.records.record import Record
 from symshare.settings import Kind
 
 Word = Literal["group", "approximate", "partial", "none", "undecided"]
 Status = Literal["symmetric", "approximate", "tolerated", "broken", "undecided"]
+Metric = Literal["accuracy", "explained variance"]
 NetworkName = Literal["cnn", "found", "gated", "sinkhorn"]
 
 NETWORKS: tuple[NetworkName, ...] = ("cnn", "found", "gated", "sinkhorn")
@@ -42,19 +43,26 @@ class Judgement:
         p_nearly_unchanged: p value against "it is at least `change_approximate`".
         p_changed: p value against "it is at most the bound `change`".
         label_map: The class, by index, that g makes of each class; where it is not the class
-            itself, all that is said of g is said of g together with this map of the labels.
+            itself, all that is said of g is said of g together with this map of the labels. Empty
+            where labels are numbers.
         moved_share: Share of the variance of the pixels that g moves; below 0.1 it is in no group.
-        classes_shown: Classes, by index, that were shown one by one to keep to the looser bounds.
+        classes_shown: Classes, by index, that were shown one by one to keep to the looser bounds;
+            of numbers, the `strata` of the verdict.
         classes_broken: Classes that were shown not to.
         classes_open: Classes of which neither was shown, most often for want of images; the claim
             does not hold for them.
-        kept_share: Share of held-out images whose class, as g maps it, is predicted after g.
+        kept_share: Share of held-out images whose class, as g maps it, is predicted after g; of
+            labels that are numbers the share of their variance that is explained after g, at least
+            0.
         kept_share_by_class: The same for each class; null for a class without held-out images.
         kept_share_min: The smallest of them.
         kept_share_min_lower: Lower bound, over the classes, of the share kept beyond guessing:
             (s - r) / (1 - r) for a class that keeps a share s (Wilson's lower bound) while a share
             r of all other images is called by its name (upper bound), each at level `alpha` /
-            looks / number of candidates.
+            looks / number of candidates. Of numbers, that of the share that is explained (t test).
+        target_map: What g makes of labels that are d numbers y, the d rows of [A | b]: y becomes
+            A y + b. Where that is not y itself, all that is said of g is said of g together with
+            this map. Empty for classes.
     """
 
     name: str
@@ -78,9 +86,42 @@ class Judgement:
     kept_share_by_class: tuple[float | None, ...]
     kept_share_min: float
     kept_share_min_lower: float
+    target_map: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
+class LabelNames:
+    """What labels are called, in records and sentences.
+
+    Attributes:
+        classes: names of the classes; empty where labels are numbers.
+        numbers: names of the numbers of a label; empty for classes.
+        strata: names of the parts of the images that are tested one by one where labels are
+            numbers.
+    """
+
+    classes: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+    strata: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of what is tested one by one: the classes, or strata of the numbers."""
+        return self.strata or self.classes
+
+    @property
+    def kinds(self) -> str:
+        """What these parts are."""
+        return "strata" if self.numbers else "classes"
+
+    def moved(self, judgement: Judgement) -> str:
+        """What a candidate does to labels, in words; empty where they stay."""
+        if self.numbers:
+            return becoming(judgement.target_map, self.numbers)
+        return exchange(judgement.label_map, self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Element(Judgement):
     """One candidate: what the test says about it, and what it does to images and kernels.
 
@@ -134,17 +175,22 @@ class Power:
     Attributes:
         passed: Whether anything may be decided.
         reasons: What failed; empty where passed.
-        accuracy: Share of held-out images predicted right.
-        chance_accuracy: Share of the most frequent class.
-        loss: Mean held-out loss in nats.
-        chance_loss: Mean loss, in nats, of predicting the class frequencies of the training half.
-        label_entropy: Entropy of the frequencies of the classes, in nats: what there is to know.
-        label_noise: Share of the labels that the networks contradict with confidence.
+        accuracy: Share of held-out images predicted right; of labels that are numbers the share of
+            their variance that is explained, see `metric` of the verdict.
+        chance_accuracy: Share of the most frequent class; 0 for numbers.
+        loss: Mean held-out loss in nats; of numbers relative to their normal law.
+        chance_loss: Mean loss, in nats, of predicting the class frequencies of the training half;
+            0 for numbers.
+        label_entropy: Entropy of the frequencies of the classes, in nats: what there is to know;
+            null for numbers.
+        label_noise: Share of the labels that the networks contradict with confidence; null for
+            numbers.
         knowable: What can be known about the label if these are wrong, in nats: an estimate of the
-            most that any network could know.
+            most that any network could know; null for numbers.
         gain: `chance_loss` - `loss`, in nats: what the networks know about the label; may be
             negative.
-        told_apart: Classes, by index, that the networks tell from every other one.
+        told_apart: Classes, by index, that the networks tell from every other one; or numbers of
+            which they explain some of the variance.
         random_permutations: Permutations of all pixels that a network with power notices.
         half_permutations: Change that permutations of half of the pixels make.
     """
@@ -155,9 +201,9 @@ class Power:
     chance_accuracy: float
     loss: float
     chance_loss: float
-    label_entropy: float
-    label_noise: float
-    knowable: float
+    label_entropy: float | None
+    label_noise: float | None
+    knowable: float | None
     gain: float
     told_apart: tuple[int, ...]
     random_permutations: tuple[RandomPermutation, ...]
@@ -166,7 +212,7 @@ class Power:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Test accuracy of one network over seeds.
+    """Test accuracy of one network over seeds; of numbers, see `metric` of the verdict.
 
     Attributes:
         mean: Mean test accuracy, a share.
@@ -175,6 +221,8 @@ class Accuracy:
         values: Test accuracy of each.
         parameters: Free parameters: base weights, biases, head.
         representation_parameters: Parameters of the representations, shared ones counted once.
+        error: Root of the mean squared error of each number on the test part, the mean over seeds,
+            in the units of the labels; null for classes.
     """
 
     mean: float
@@ -183,6 +231,7 @@ class Accuracy:
     values: tuple[float, ...]
     parameters: int
     representation_parameters: int
+    error: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -262,7 +311,12 @@ class VerdictRecord(Record):
         seeds: Seeds used.
         versions: Version of Python and of each package that the numbers depend on.
         commands: The command or call that does it again.
-        classes: Names of the classes; labels are indices into it.
+        classes: Names of the classes; labels are indices into it. Empty where labels are numbers.
+        metric: What accuracies are: the share of images that are right, or, of numbers, the share
+            of their variance that is explained.
+        numbers: Names of the numbers of a label; empty for classes.
+        strata: Names of the parts of the images that are tested one by one where labels are
+            numbers, fifths of these; empty for classes.
         channels: Names of the channels; empty where they are numbered from 0.
     """
 
@@ -298,6 +352,14 @@ class VerdictRecord(Record):
     commands: tuple[str, ...]
     classes: tuple[str, ...]
     channels: tuple[str, ...]
+    metric: Metric = "accuracy"
+    numbers: tuple[str, ...] = ()
+    strata: tuple[str, ...] = ()
+
+    @property
+    def labels(self) -> LabelNames:
+        """What labels are called."""
+        return LabelNames(self.classes, self.numbers, self.strata)
 
     @property
     def things(self) -> Things:
@@ -313,12 +375,17 @@ class ResultRecord(Record):
         model: Kind of network; the folder `found` of a discovery holds a `gcnn`.
         seed: Of split, initial weights, batches and transformations.
         val_loss: On the validation part at the end, in nats.
-        val_accuracy: On the validation part at the end, a share.
+        val_accuracy: On the validation part at the end, a share, see `metric`.
         test_loss: On the test part, read once, in nats.
-        test_accuracy: On the test part, read once, a share.
+        test_accuracy: On the test part, read once, a share, see `metric`.
         parameters: Free parameters: base weights, biases, head.
         representation_parameters: Parameters of the representations, shared ones counted once.
         seconds: Wall time in s; of a resumed run, since it was resumed.
+        metric: What an accuracy is: the share of images that are right, or, of labels that are
+            numbers, the share of the variance of the training labels that is explained (at most
+            1, and below 0 where the mean would do better), the mean over the numbers.
+        test_error: Root of the mean squared error of each number on the test part, in the units of
+            the labels; null for classes.
     """
 
     model: Kind
@@ -330,3 +397,5 @@ class ResultRecord(Record):
     parameters: int
     representation_parameters: int
     seconds: float
+    metric: Metric = "accuracy"
+    test_error: tuple[float, ...] | None = None

@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from symshare.names import exchange
 from symshare.records import Element, RandomPermutation, Status, VerdictRecord
 from symshare.report import charts, pictures, sentences
 from symshare.report.folder import Folder
@@ -41,8 +40,8 @@ class Kept:
 class Card:
     """One candidate; pictures are (before, after).
 
-    `exchange` is what the candidate does to the classes, empty where they stay; `broken` and `open`
-    name the classes that were shown to break, and those left open.
+    `exchange` is what the candidate does to labels, empty where they stay; `broken` and `open` name
+    the classes, or strata, that were shown to break, and those left open.
     """
 
     entry: Element
@@ -85,11 +84,15 @@ def _limits(images: Tensor) -> tuple[float, float]:
 
 
 def examples(folder: Folder) -> list[tuple[str, pictures.Picture]]:
-    """The held-out images that were kept, each with the name of its class."""
-    shown = []
+    """The held-out images that were kept, each with the name of its class, or its numbers."""
+    shown, verdict = [], folder.verdict
     for values, label in zip(folder.images, folder.labels.tolist(), strict=True):
-        name = folder.verdict.classes[label]
-        alt = f"held-out image of class {name}"
+        if verdict.numbers:
+            name = sentences.numbers(label, verdict.numbers)
+            alt = f"held-out image with {name}"
+        else:
+            name = verdict.classes[label]
+            alt = f"held-out image of class {name}"
         shown.append((name, pictures.image(values, _limits(folder.images), alt)))
     return shown
 
@@ -104,13 +107,15 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
             what=sentences.element(
                 entry.name, entry.source, entry.channels, entry.signs, verdict.channels
             ),
-            exchange=exchange(entry.label_map, verdict.classes),
+            exchange=sentences.minus(verdict.labels.moved(entry))
+            if verdict.numbers
+            else verdict.labels.moved(entry),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),
             change=change_mark(change, entry),
-            kept=_kept(verdict.classes, entry.kept_share_by_class),
-            broken=sentences.broken_classes(entry.classes_broken, verdict.classes),
-            open=sentences.open_classes(entry.classes_open, verdict.classes),
+            kept=_kept(verdict.labels.parts, entry.kept_share_by_class),
+            broken=sentences.broken_classes(entry.classes_broken, verdict.labels.parts),
+            open=sentences.open_classes(entry.classes_open, verdict.labels.parts),
             image=on_image.get(entry.name),
             kernel=_on_kernel(entry),
         )

@@ -123,11 +123,17 @@ def _bounds_at(axis: Axis, bound: float, looser: float) -> tuple[float, float | 
 
 
 def accuracy_axis(values: Sequence[float]) -> Axis:
-    """A linear axis of accuracies, drawn in percent, around the given fractions."""
+    """A linear axis of accuracies, drawn in percent, around the given fractions.
+
+    Only a share of variance may be below zero, which is drawn down to minus one.
+
+    >>> accuracy_axis([-9.0, 0.9]).low
+    -1.0
+    """
     low, high = min(values), max(values)
     room = max(0.15 * (high - low), 0.005)
-    low, high = max(0.0, low - room), min(1.0, high + room)
-    steps = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+    low, high = max(0.0 if low >= 0 else -1.0, low - room), min(1.0, high + room)
+    steps = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5)
     step = next(step for step in steps if (high - low) / step <= 5)
     first = math.ceil(low / step - 1e-9)
     marks = [first * step + i * step for i in range(6)]

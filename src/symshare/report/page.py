@@ -9,7 +9,15 @@ from symshare.files import write_atomically
 from symshare.records import Accuracy, Judgement, NetworkName, VerdictRecord, Word
 from symshare.report import candidates, charts, networks, sentences
 from symshare.report.folder import Folder, read
-from symshare.report.sentences import count, decimals, duration, interval, listed, percent
+from symshare.report.sentences import (
+    count,
+    decimals,
+    duration,
+    errors,
+    interval,
+    listed,
+    percent,
+)
 
 LABELS: dict[NetworkName, tuple[str, str]] = {
     "cnn": ("Plain CNN", "no symmetry built in"),
@@ -26,7 +34,7 @@ G_CNN: dict[Word, tuple[str, str]] = {
 ATTRIBUTES = tuple(f.name for f in fields(Judgement) if f.name not in ("name", "status"))
 CARDS_SHOWN = 16
 # Functions that the template calls by their names.
-WORDS = (count, decimals, duration, interval, listed, percent)
+WORDS = (count, decimals, duration, errors, interval, listed, percent)
 
 
 def write_report(run_dir: Path) -> Path:
@@ -81,6 +89,13 @@ def _content(folder: Folder) -> dict[str, Any]:
         "things": things.many,
         "positions": things.positions,
         "verdict": verdict,
+        "metric": verdict.metric,
+        "score_title": verdict.metric if verdict.numbers else "test accuracy",
+        "part": "stratum" if verdict.numbers else "class",
+        "parts": verdict.labels.kinds,
+        "kept_title": (
+            "explained after, by stratum [%]" if verdict.numbers else "kept right, by class [%]"
+        ),
         "badge": _badge(verdict),
         "attributes": ATTRIBUTES,
         "examples": candidates.examples(folder),

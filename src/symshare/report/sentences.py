@@ -142,8 +142,43 @@ def open_classes(indices: Sequence[int], classes: Sequence[str], most: int = 8) 
     return broken_classes(indices, classes)
 
 
+def numbers(label: Sequence[float], names: Sequence[str]) -> str:
+    """The numbers of one label.
+
+    >>> numbers([1.234, -0.5], ["row", "column"])
+    'row 1.23, column −0.5'
+    """
+    return ", ".join(
+        f"{name} {minus(f'{value:.3g}')}" for name, value in zip(names, label, strict=True)
+    )
+
+
+def errors(values: Sequence[float] | None) -> str:
+    """Errors of the numbers of a label, in their units; empty for classes.
+
+    >>> errors([0.1234, 12.0]), errors(None)
+    ('0.123, 12', '')
+    """
+    return ", ".join(f"{value:.3g}" for value in values or ())
+
+
+def _known_numbers(verdict: VerdictRecord) -> str:
+    """Which numbers the networks know, so that a change of them would be noticed."""
+    names, known = verdict.numbers, verdict.power.told_apart
+    unknown = [name for j, name in enumerate(names) if j not in known]
+    if not unknown:
+        of = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
+        return f"The network explains some of the variance of {of}."
+    return (
+        f"The network explains nothing of {', '.join(unknown)}. Whether a move changes what it "
+        "does not know was not tested."
+    )
+
+
 def told_apart(verdict: VerdictRecord) -> str:
-    """Which classes the networks tell from each other, so that an exchange would be noticed."""
+    """Which classes or numbers the networks know, so that an exchange would be noticed."""
+    if verdict.numbers:
+        return _known_numbers(verdict)
     classes, known = verdict.classes, verdict.power.told_apart
     mixed = [i for i in range(len(classes)) if i not in known]
     if not mixed:
@@ -179,7 +214,7 @@ def welch(found: Sequence[float], cnn: Sequence[float]) -> tuple[float, float] |
 
 
 def points(fraction: float) -> str:
-    """A difference of accuracies in percentage points, always with its sign.
+    """A difference of shares in percentage points, always with its sign.
 
     >>> points(0.129)
     '+12.9'
@@ -213,7 +248,9 @@ def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
     """Does using the symmetry help? The answer in a word or two, and the sentences behind it."""
     cnn, found = verdict.accuracy["cnn"], verdict.accuracy["found"]
     if not _built_in(verdict):
-        rest = f" The plain CNN reaches {percent(cnn.mean)} on the test set." if cnn else ""
+        does = "explains" if verdict.numbers else "reaches"
+        of = " of the variance of the labels" if verdict.numbers else ""
+        rest = f" The plain CNN {does} {percent(cnn.mean)}{of} on the test set." if cnn else ""
         return "Not measured", ("Nothing was found to hold, so no network was built on it." + rest)
     if "found" not in verdict.planned:
         return "Not measured", (
@@ -229,9 +266,14 @@ def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
     fewer = ""
     if cnn.mean < 1:
         change = difference / (1 - cnn.mean)
-        fewer = f", {percent(abs(change), 0)} {'fewer' if change >= 0 else 'more'} errors"
+        what = "squared error" if verdict.numbers else "errors"
+        more, less = ("more", "less") if verdict.numbers else ("more", "fewer")
+        fewer = f", {percent(abs(change), 0)} {less if change >= 0 else more} {what}"
+    reached = "test accuracy is"
+    if verdict.numbers:
+        reached = "explained variance on the test set is"
     compared = (
-        f"With the {kind} symmetry built in the test accuracy is {percent(found.mean)}, "
+        f"With the {kind} symmetry built in the {reached} {percent(found.mean)}, "
         f"without it {percent(cnn.mean)}: {points(difference)} percentage points{fewer}"
     )
     bounds = welch(found.values, cnn.values)
@@ -241,7 +283,7 @@ def help_answer(verdict: VerdictRecord) -> tuple[str, str]:
             f"{compared}. With {few} the spread between trainings is unknown."
         )
     low, high = bounds
-    answer = "Yes" if low > 0 else "No, it costs accuracy" if high < 0 else "Not clearly"
+    answer = "Yes" if low > 0 else f"No, it costs {verdict.metric}" if high < 0 else "Not clearly"
     return answer, (
         f"{compared} (95 % interval {points(low)} to {points(high)}, Welch, {found.n} and {cnn.n} "
         "seeds, one and the same test part)."

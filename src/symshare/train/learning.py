@@ -82,14 +82,16 @@ def network_of(
     if config.init != "moments":
         return build(config), None
     seen = shown(data, law, seed)
+    # Moments of all images together say what no number of a label changes.
+    labels = None if data.numbers else seen.labels
     if config.kind == "gated":
         gated = build(replace(config, init="sharp"))
-        return gated, Learning((open_gates(gated, seen.images, seen.labels, seed=seed),), {})
+        return gated, Learning((open_gates(gated, seen.images, labels, seed=seed),), {})
     ways, moves = _Ways(), groups.hyperoctahedral(len(data.space))
     network, layers = learned_network(
         lambda elements: build(replace(config, elements=elements, init="sharp", within=())),
         seen.images,
-        seen.labels,
+        labels,
         slots=config.elements,
         within=moves.subset(config.within) if config.within else None,
         seed=seed,

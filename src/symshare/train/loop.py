@@ -21,8 +21,9 @@ from symshare.files import damaged, write_atomically
 from symshare.layers import synchronise
 from symshare.models import representation_parameters
 from symshare.representations import shared
-from symshare.train.objective import Classify, Penalty, Task
+from symshare.train.objective import Penalty, Task
 from symshare.train.processes import start
+from symshare.train.regression import task_of
 from symshare.train.settings import Early, Hardware, OptimConfig
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ __all__ = [
 ]
 
 COLUMNS = ("epoch", "step", "lr", "train_loss", "train_accuracy", "val_loss", "val_accuracy")
-"""Columns of `metrics.csv` that every run has; those that are watched follow."""
+"""Columns of `metrics.csv` that every run has; those that are watched follow. Where labels are
+numbers, an accuracy is the share of their variance that is explained."""
 
 _EVALUATION_BATCH = 512
 
@@ -78,10 +80,13 @@ class Trained:
         """Loss and accuracy of the last evaluation on the validation part, if there was one."""
         return {name: value for name, value in self.rows[-1].items() if name.startswith("val_")}
 
-    def test(self, data: LabelledImages, law: Transform) -> dict[str, float]:
-        """Loss and accuracy on a test part, transformed once."""
-        shown = freeze(data, law, TEST_SEED)
-        return _evaluate("test", self.model, (shown.images, shown.labels), Classify())
+    def test(
+        self, data: LabelledImages, law: Transform, task: Task | None = None
+    ) -> dict[str, float]:
+        """Loss and accuracy, or another score of the task, on a test part, transformed once."""
+        shown, task = freeze(data, law, TEST_SEED), task or task_of(data)
+        prepared = task.prepare(shown.images, shown.labels, stream("test", TEST_SEED))
+        return _evaluate("test", self.model, prepared, task)
 
 
 def train(
@@ -110,7 +115,7 @@ def train(
         seed: of batches and transformations. The same seed gives the same numbers on one machine.
         validation: read `optim.evaluations` times, transformed once.
         validation_law: the transformation of these images; by default that of training.
-        task: what the network is trained for; by default the labels.
+        task: what the network is trained for; by default the labels, classes or numbers.
         early: stop where the validation loss no longer falls; not together with `out`.
         out: folder for `metrics.csv` and `checkpoints/last.ckpt`, from which an interrupted call
             continues; nothing is written where None.
@@ -142,7 +147,8 @@ def train(
             f"train: each of {hardware.processes} processes needs an image of every batch, got "
             f"batch_size {optim.batch_size}; use fewer devices or a larger batch"
         )
-    training = Training(network, data, law, optim, seed, held_out, task or Classify(), early, saved)
+    task = task or task_of(data)
+    training = Training(network, data, law, optim, seed, held_out, task, early, saved)
     fabric = start(hardware)
     fabric.broadcast(training)
     try:
@@ -232,7 +238,7 @@ class Training:
                         schedule.step()
                     if early is not None:
                         early.update()
-                    sums.add(loss, logits, y)
+                    sums.add(loss, task.score(logits, y), len(y))
                     steps += 1
                     progress(steps, optim.epochs * optim.epoch_steps)
 
@@ -345,14 +351,13 @@ def _part(batch: Tensor, fabric: "Fabric | None") -> Tensor:
 
 
 class _Sums:
-    """Loss and accuracy, summed over images on their device: no step waits for it."""
+    """Loss and score, summed over images on their device: no step waits for it."""
 
     def __init__(self, device: torch.device):
         self.sums = torch.zeros(3, device=device)
 
-    def add(self, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        right = (logits.argmax(-1) == labels).float().mean()
-        self.sums += len(labels) * torch.stack([loss.detach(), right, torch.ones_like(right)])
+    def add(self, loss: Tensor, score: Tensor, count: int) -> None:
+        self.sums += count * torch.stack([loss, score, torch.ones_like(score)]).detach()
 
     def means(self, part: str, fabric: "Fabric | None") -> dict[str, float]:
         sums: Any = self.sums
@@ -369,7 +374,7 @@ def _evaluate(
     task: Task,
     fabric: "Fabric | None" = None,
 ) -> dict[str, float]:
-    """Mean loss and accuracy; each process of `fabric` reads its part, without it this one all."""
+    """Mean loss and score; each process of `fabric` reads its part, without it this one all."""
     model.eval()
     device = next(model.parameters()).device
     with torch.inference_mode():
@@ -378,7 +383,7 @@ def _evaluate(
             own = [_part(rows, fabric).to(device) for rows in batch]
             if len(own[1]):
                 loss, logits = task.loss(model, *own)
-                sums.add(loss, logits, own[1])
+                sums.add(loss, task.score(logits, own[1]), len(own[1]))
         return sums.means(part, fabric)
 
 

@@ -22,12 +22,16 @@ class Task(Protocol):
         ...
 
     def loss(self, model: nn.Module, *prepared: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean loss of these rows in nats, and the logits of their labels."""
+        """Mean loss of these rows in nats, and what the network answers about their labels."""
+        ...
+
+    def score(self, answers: Tensor, labels: Tensor) -> Float[Tensor, ""]:
+        """How good answers are, at most 1, for labels as they were prepared."""
         ...
 
 
 class Classify:
-    """The label of each image, by cross entropy."""
+    """The class of each image, by cross entropy; its score is the share that is right."""
 
     def prepare(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, ...]:
         return images, labels
@@ -36,6 +40,9 @@ class Classify:
         images, labels = prepared
         logits = model(images)
         return cross_entropy(logits, labels), logits
+
+    def score(self, answers: Tensor, labels: Tensor) -> Float[Tensor, ""]:
+        return (answers.argmax(-1) == labels).float().mean()
 
 
 class Penalty:

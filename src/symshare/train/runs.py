@@ -5,19 +5,22 @@ import math
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
 
-from symshare.data import Splits, Transform, load, transform
+from symshare.data import TEST_SEED, LabelledImages, Splits, Transform, freeze, load, transform
 from symshare.files import claimed, write_atomically
 from symshare.groups import Action
 from symshare.models import GroupNetwork, build_network, dictionary
 from symshare.records import ResultRecord
 from symshare.settings import READERS, NetworkConfig
 from symshare.train.learning import network_of
-from symshare.train.loop import Progress, train, unseen
+from symshare.train.loop import Progress, Trained, train, unseen
+from symshare.train.objective import Task
 from symshare.train.processes import together
+from symshare.train.regression import Regress, affine_maps, task_of
 from symshare.train.settings import FitConfig, Hardware
 
 __all__ = ["fit", "fit_splits", "measure_by_element"]
@@ -80,13 +83,23 @@ def fit_splits(
             return ResultRecord.read(out / RESULT)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        images, classes = splits.train.images, splits.train.classes
-        build = partial(build_network, image=images.shape[1:], classes=len(classes))
-        network, learning = network_of(build, config.model, splits.train, law, config.seed)
+        data = splits.train
+        maps = affine_maps(config.model.target_map, data.outputs)
+        task = task_of(data, maps)
+        build = partial(
+            build_network,
+            image=data.images.shape[1:],
+            classes=data.outputs,
+            target="numbers" if data.numbers else "classes",
+            matrices=task.matrices(maps)
+            if isinstance(task, Regress) and maps is not None
+            else None,
+        )
+        network, learning = network_of(build, config.model, data, law, config.seed)
     with claimed(out, config.to_dict(), splits.fingerprint):
         if learning:
             learning.write(out)
-        return _fit_in(out, config, network, splits, law, start, progress, hardware)
+        return _fit_in(out, config, network, splits, law, task, start, progress, hardware)
 
 
 def _fit_in(
@@ -95,6 +108,7 @@ def _fit_in(
     network: GroupNetwork,
     splits: Splits,
     law: Transform,
+    task: Task,
     start: float,
     progress: Progress,
     hardware: Hardware,
@@ -107,6 +121,7 @@ def _fit_in(
         config.optim,
         config.seed,
         validation=splits.validation,
+        task=task,
         out=out,
         watch=partial(measure_by_element, network, dictionary(config.model, network.lifting.dims)),
         progress=progress,
@@ -118,11 +133,12 @@ def _fit_in(
             f"fit: training of {config.model.kind} diverged, its validation loss is "
             f"{learned['val_loss']}; use a smaller optim.lr or other optim.representation_lr"
         )
+    test, errors = splits.test, _errors(trained, splits.test, law, task)
+    reached: dict[str, Any] = {**learned, **trained.test(test, law, task), **errors}
     result = ResultRecord(
         model=config.model.kind,
         seed=config.seed,
-        **learned,
-        **trained.test(splits.test, law),
+        **reached,
         parameters=network.free_parameters(),
         representation_parameters=network.representation_parameters(),
         seconds=round(time.perf_counter() - start, 2),
@@ -130,6 +146,15 @@ def _fit_in(
     write_atomically(out / REPRESENTATIONS, _representations(network, config.model))
     result.write(out / RESULT)
     return result
+
+
+def _errors(trained: Trained, test: LabelledImages, law: Transform, task: Task) -> dict[str, Any]:
+    """What a result says of numbers beside the share of their variance that is explained."""
+    if not isinstance(task, Regress):
+        return {}
+    shown = freeze(test, law, TEST_SEED)
+    errors = task.errors(trained.logits(shown.images), shown.labels)
+    return {"metric": "explained variance", "test_error": errors}
 
 
 def measure_by_element(network: GroupNetwork, action: Action) -> dict[str, float]:
