@@ -142,10 +142,11 @@ def load(
         "target": target,
         "target_columns": target_columns or None,
     }
+    known = _READ.get(found.kind, set())
     for name, value in options.items():
-        if value is not None and name not in (read := _READ.get(found.kind, set())):
+        if value is not None and name not in known:
             remedy = "leave it out"
-            if name == "target" and "target_columns" in read:
+            if name == "target" and "target_columns" in known:
                 remedy = "name the columns of the numbers by target_columns"
             raise ValueError(
                 f"{source}: expected no {name}, got {value!r}; sources of this kind have none, "

@@ -96,9 +96,8 @@ def _moves(judged: list[Judgement], labels: LabelNames) -> str:
     return _listed([_with_map(j, labels) for j in judged])
 
 
-_WITH_MAPS = 1
-"""Most moves of which a sentence says what each does to numbers; cards of the report say it of all.
-"""
+_WITH_MAPS = 3
+"""Most moves of which a sentence says what each does to numbers; the report says it of all."""
 
 
 def _with_map(judgement: Judgement, labels: LabelNames) -> str:
