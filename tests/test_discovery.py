@@ -634,9 +634,9 @@ def test_every_network_reads_the_test_part_once(turned, whole, tmp_path, monkeyp
     read = []
     test = Trained.test
 
-    def count(self, data, law):
+    def count(self, data, law, task):
         read.append(len(data))
-        return test(self, data, law)
+        return test(self, data, law, task)
 
     monkeypatch.setattr(Trained, "test", count)
     shutil.copytree(whole.out, tmp_path / "run")

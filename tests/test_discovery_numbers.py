@@ -34,12 +34,16 @@ def test_signals_whose_slope_changes_its_sign_back_to_front(tmp_path):
         signals, slope, layout="NL", target="numbers", numbers=["slope"], budget="quick",
         out=tmp_path / "run",
     )  # fmt: skip
-    assert (found.verdict, found.found) == ("group", ("reverse",))
+    # A slope changes its sign with the signal too, and stays where both are done.
+    both = ("reverse", "negate", "reverse*negate")
+    assert (found.verdict, found.group, found.found) == ("group", "C2xC2", both)
     assert found.record.sentence.startswith(
-        "Moved by reverse with slope becoming -slope, these signals mean the same: the symmetry "
-        "group is C2."
+        "Moved by reverse with slope becoming -slope, all signs changed with slope becoming -slope "
+        "or reverse with all signs changed, these signals mean the same: the symmetry group is "
+        "C2xC2."
     )
-    assert found.record.elements[0].target_map == ((-1.0, 0.0),)
+    made = [element.target_map for element in found.record.elements]
+    assert made == [((-1.0, 0.0),), ((-1.0, 0.0),), ((1.0, 0.0),)]
     record = VerdictRecord.read(found.out / "verdict.json")
     assert record == found.record
     jsonschema.validate(json.loads(record.to_json()), VerdictRecord.json_schema())

@@ -12,8 +12,8 @@ from jsonargparse import capture_parser
 
 import test_judge
 from symshare import cli
-from symshare.judge import thresholds
-from symshare.judge.answers import Evidence, NumberEvidence
+from symshare.judge import Evidence, thresholds
+from symshare.judge.answers import NumberEvidence
 from symshare.propose import Candidates, propose
 from symshare.train.loop import COLUMNS
 

@@ -100,6 +100,11 @@ def test_maps_have_a_row_for_each_number(rows):
         affine_maps(rows, 1)
 
 
+def test_a_map_of_numbers_that_cannot_be_undone_is_refused():
+    with pytest.raises(ValueError, match=r"one to one, got a matrix of rank 1 for 2 .*; give maps"):
+        affine_maps([[[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]]], 2)
+
+
 def test_a_run_says_what_is_explained_and_how_far_it_is_off(tmp_path):
     generator = torch.Generator().manual_seed(0)
     bright = torch.rand(200, generator=generator)

@@ -127,9 +127,8 @@ def _moves(judged: list[Judgement], labels: LabelNames, said: Mapping[str, str])
     return _listed([_with_map(j, labels, said.get(j.name)) for j in judged])
 
 
-_WITH_MAPS = 1
-"""Most moves of which a sentence says what each does to numbers; cards of the report say it of all.
-"""
+_WITH_MAPS = 3
+"""Most moves of which a sentence says what each does to numbers; the report says it of all."""
 
 
 def _with_map(judgement: Judgement, labels: LabelNames, name: str | None = None) -> str:

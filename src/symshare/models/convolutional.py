@@ -180,11 +180,11 @@ class GroupCNN(GroupNetwork):
         for convolution, norm in zip((self.lifting, *self.hidden), self.norms, strict=True):
             x = norm(convolution(x)).relu()
         if self.places is not None:
-            x = self.reader(self.places(x).transpose(1, 2)).relu().transpose(1, 2)
+            read = self.reader(self.places(x).transpose(1, 2)).relu().transpose(1, 2)
+            return self.head(read if self.labels_move else self.pool(read))
         if self.labels_move:
-            return self.head(x.flatten(3).mean(-1) if x.ndim > 3 else x)
-        x = self.pool(x)
-        return self.head(x.flatten(2).mean(-1) if x.ndim > 2 else x)
+            return self.head(x.flatten(3).mean(-1))
+        return self.head(self.pool(x).flatten(2).mean(-1))
 
 
 def probe(in_channels: int, classes: int, image_size: tuple[int, ...]) -> nn.Sequential:

@@ -97,6 +97,12 @@ def examples(folder: Folder) -> list[tuple[str, pictures.Picture]]:
     return shown
 
 
+def _moved_in_words(entry: Element, verdict: VerdictRecord) -> str:
+    """What a candidate does to labels; minus signs of classes stay as they are."""
+    words = verdict.labels.moved(entry)
+    return sentences.minus(words) if verdict.numbers else words
+
+
 def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card]:
     """All candidates, the most symmetric ones first."""
     verdict = folder.verdict
@@ -107,9 +113,7 @@ def cards(folder: Folder, loss: charts.Scale, change: charts.Scale) -> list[Card
             what=sentences.element(
                 entry.name, entry.source, entry.channels, entry.signs, verdict.channels
             ),
-            exchange=sentences.minus(verdict.labels.moved(entry))
-            if verdict.numbers
-            else verdict.labels.moved(entry),
+            exchange=_moved_in_words(entry, verdict),
             partial=entry.name in verdict.partial,
             loss=loss_mark(loss, entry),
             change=change_mark(change, entry),

@@ -84,7 +84,7 @@ def affine_maps(
     """The `target_map` of a network, with the identity first; None where labels stay.
 
     Raises:
-        ValueError: where an element has other than d rows of d + 1 numbers.
+        ValueError: where an element has other than d rows of d + 1 numbers, or is not one to one.
 
     >>> affine_maps([[[-1.0, 0.0]]], numbers=1)
     tensor([[[ 1.,  0.]],
@@ -99,7 +99,16 @@ def affine_maps(
             f"element beside the identity, got {[[list(row) for row in e] for e in rows]}"
         )
     fixed = torch.eye(numbers, numbers + 1)
-    return torch.stack([fixed, *(torch.tensor(element) for element in rows)])
+    maps = torch.stack([fixed, *(torch.tensor(element) for element in rows)])
+    ranks = torch.linalg.matrix_rank(maps[..., :-1])
+    if (ranks < numbers).any():
+        element = int((ranks < numbers).nonzero()[0])
+        raise ValueError(
+            "network: target_map must be one to one, got a matrix of rank "
+            f"{int(ranks[element])} for {numbers} numbers, {maps[element, :, :-1].tolist()}; give "
+            "maps that can be undone"
+        )
+    return maps
 
 
 def task_of(data: LabelledImages, maps: Float[Tensor, "G d k"] | None = None) -> Task:
