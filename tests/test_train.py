@@ -164,6 +164,21 @@ def by_hand(network, splits, law, optim, seed):
         return rows, network(standardise(splits.test.images))
 
 
+def test_units_of_channels_that_are_moved_keep_the_symmetry():
+    """A network for elements that exchange channels is fed by exactly as symmetric numbers."""
+    images = torch.randn(50, 3, 9, 9) * torch.tensor([1.0, 2.0, 3.0]).view(3, 1, 1)
+    images += torch.tensor([0.5, -1.0, 2.0]).view(3, 1, 1)
+    config = NetworkConfig(
+        kind="gcnn", group=("flipW",), channels=((1, 0, 2),), signs=((1, 1, -1),), width=8
+    )
+    network = build_network(config, images.shape[1:], 4)
+    action = network.channel_action
+    model = torch.nn.Sequential(Standardise(images, action), network)
+    moved = torch.stack([action.apply(image, 1) for image in images])
+    torch.testing.assert_close(model(moved), model(images), atol=1e-5, rtol=1e-4)
+    assert build_network(NetworkConfig(width=8), images.shape[1:], 4).channel_action is None
+
+
 @pytest.mark.parametrize(
     ("kind", "optim"),
     [

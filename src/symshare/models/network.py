@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from symshare.groups import ChannelAction
 from symshare.layers.convolution import Convolution
 from symshare.representations import Representation, Stack
 
@@ -10,6 +11,12 @@ class GroupNetwork(nn.Module):
     """A network of one lifting convolution and group convolutions, in the order of their use."""
 
     lifting: Convolution
+
+    @property
+    def channel_action(self) -> ChannelAction | None:
+        """The elements of the lifting layer, where they move the channels of images."""
+        action = getattr(self.lifting.representation, "action", None)
+        return action if isinstance(action, ChannelAction) else None
 
     def stacks(self) -> list[Stack]:
         """The stack of every convolution, the lifting one first."""

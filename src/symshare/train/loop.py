@@ -18,8 +18,9 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from symshare.data import TEST_SEED, LabelledImages, Transform, freeze, stream
 from symshare.files import damaged, write_atomically
+from symshare.groups import ChannelAction
 from symshare.layers import synchronise
-from symshare.models import representation_parameters
+from symshare.models import GroupNetwork, representation_parameters
 from symshare.representations import shared
 from symshare.train.objective import Penalty, Task
 from symshare.train.processes import start
@@ -195,7 +196,8 @@ class Training:
         """
         optim, seed, network, task = self.optim, self.seed, self.network, self.task
         optimizer, schedule = optimizer_of(network, optim)
-        standardise = Standardise(self.data.images)
+        action = network.channel_action if isinstance(network, GroupNetwork) else None
+        standardise = Standardise(self.data.images, action)
         model: nn.Module = nn.Sequential(standardise, network)
         if fabric.world_size > 1:
             model = synchronise(model)
@@ -298,13 +300,22 @@ class _Mean:
 
 
 class Standardise(nn.Module):
-    """Subtract the mean and divide by the spread of the training images, channel by channel."""
+    """Subtract the mean and divide by the spread of the training images, channel by channel.
 
-    def __init__(self, images: Float[Tensor, "N C *space"]):
+    Args:
+        images: of the training part.
+        action: elements that move channels; means and spreads are then averaged over them, so that
+            the network behind keeps its symmetry exactly.
+    """
+
+    def __init__(self, images: Float[Tensor, "N C *space"], action: ChannelAction | None = None):
         super().__init__()
         axes, channel = [0, *range(2, images.ndim)], [-1, *[1] * (images.ndim - 2)]
-        std = images.std(axes)
-        self.register_buffer("mean", images.mean(axes).view(channel))
+        mean, std = images.mean(axes), images.std(axes)
+        if action is not None:
+            M = torch.stack([m.matrix() for _, m in action.elements]).to(mean)
+            mean, std = (M @ mean).mean(0), (M.square() @ std.square()).mean(0).sqrt()
+        self.register_buffer("mean", mean.view(channel))
         self.register_buffer("std", torch.where(std > 0, std, 1.0).view(channel))
 
     def forward(self, x: Float[Tensor, "B C *space"]) -> Float[Tensor, "B C *space"]:
