@@ -2,14 +2,25 @@
 
 from symshare.data.copies import Copies, joined, near_copies
 from symshare.data.images import LabelledImages
+from symshare.data.resampling import Padding, resample
 from symshare.data.sources import load
 from symshare.data.splits import Splits, divide, sample, split
-from symshare.data.transforms import TEST_SEED, Transform, freeze, rotate, scale, stream, transform
+from symshare.data.transforms import (
+    TEST_SEED,
+    Transform,
+    freeze,
+    rotate,
+    scale,
+    stream,
+    transform,
+    turns,
+)
 
 __all__ = [
     "TEST_SEED",
     "Copies",
     "LabelledImages",
+    "Padding",
     "Splits",
     "Transform",
     "divide",
@@ -17,10 +28,12 @@ __all__ = [
     "joined",
     "load",
     "near_copies",
+    "resample",
     "rotate",
     "sample",
     "scale",
     "split",
     "stream",
     "transform",
+    "turns",
 ]

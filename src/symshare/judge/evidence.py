@@ -50,7 +50,7 @@ before a move is taken to exchange classes."""
 _ASKED = 512
 """Moved images that a network reads at once: all moves of as many images as fit."""
 
-_SHARPNESS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
+SHARPNESS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0)
 """Factors that logits may be multiplied by; guesses of moves also by 0, which says nothing."""
 
 _TRUST = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
@@ -196,19 +196,18 @@ def gather(
     Raises:
         ValueError: where a class lies in too few groups to be on both sides.
     """
-    copies = near_copies(data)
-    data = replace(data, groups=_joined(data, copies.cluster))
+    data, copies = clustered(data)
     P = permutations.shape[1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         scrambles = torch.stack([torch.randperm(P) for _ in range(RANDOM_PERMUTATIONS)])
-        halves = torch.stack([_scramble(-(-P // 2), P) for _ in range(RANDOM_PERMUTATIONS)])
+        halves = torch.stack([scramble(-(-P // 2), P) for _ in range(RANDOM_PERMUTATIONS)])
         unmoved, shown = torch.arange(P)[None], freeze(data, transform, 0).images
         touched = torch.cat(
             [permutations != unmoved, *(_touched(function, shown) for function in functions)]
         )
         sizes, few = _few_pixels(touched)
-        some = [_scramble(size, P)[None] for size in sizes]
+        some = [scramble(size, P)[None] for size in sizes]
         rows = [unmoved, permutations, unmoved.repeat(len(functions), 1), *some, scrambles, halves]
         fixed = torch.arange(len(data.classes)).repeat(sum(map(len, rows)), 1)
         numbered = dict(enumerate(functions, 1 + len(permutations)))
@@ -393,8 +392,14 @@ class _Fold:
         part = _question(oracle, asked, calibration)
         maps = self.questions.moves.label_maps
         of_all = {"maps": maps, "maps_found": calibration.label_maps}
-        chance = -_floored(frequency)[asked.labels]
+        chance = -floored(frequency)[asked.labels]
         return part | of_all | {"images": some, "chance_loss": chance}
+
+
+def clustered(data: LabelledImages) -> tuple[LabelledImages, Copies]:
+    """The data with near copies, and what shares a group, in one group each."""
+    copies = near_copies(data)
+    return replace(data, groups=_joined(data, copies.cluster)), copies
 
 
 def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
@@ -409,7 +414,7 @@ def _clusters(data: LabelledImages) -> Int[Tensor, " N"]:
     return torch.arange(len(data)) if data.groups is None else data.groups.cpu()
 
 
-def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
+def scramble(count: int, positions: int) -> Int[Tensor, " P"]:
     """A cycle of so many random positions, which moves each of them."""
     some = torch.randperm(positions)[:count]
     permutation = torch.arange(positions)
@@ -514,7 +519,7 @@ def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calib
     without, with_ = (torch.cat([part[i] for part in parts], dim=2) for i in (2, 3))
     losses = [
         torch.nn.functional.cross_entropy(factor * logits, data.labels).item()
-        for factor in _SHARPNESS
+        for factor in SHARPNESS
     ]
     softplus = torch.nn.functional.softplus
 
@@ -523,7 +528,7 @@ def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calib
     best, least = torch.zeros(L, 2), torch.full((L, len(data)), torch.inf)
     alone, least_alone = best, least
     for trust in _TRUST:
-        for factor in (0.0, *_SHARPNESS):
+        for factor in (0.0, *SHARPNESS):
             pair = torch.tensor([factor, trust])
             guessed = softplus(torch.einsum("e,elb->lb", pair, without))
             guessed += softplus(-torch.einsum("e,elb->lb", pair, with_))
@@ -534,8 +539,8 @@ def _calibrate(oracle: _Oracle, data: LabelledImages, candidates: int) -> _Calib
     gains = estimates(least_alone - least, _clusters(data))
     helped = torch.tensor([gain.mean > _HELP * gain.error for gain in gains])
     factors = best.where(helped[:, None], alone)
-    label = _SHARPNESS[losses.index(min(losses))]
-    logs = _floored((label * moved).softmax(-1))
+    label = SHARPNESS[losses.index(min(losses))]
+    logs = floored((label * moved).softmax(-1))
     maps = torch.arange(moved.shape[-1]).repeat(L, 1)
     for move in range(1, 1 + candidates):
         maps[move] = _label_map(logs[0], logs[move], data)
@@ -580,7 +585,7 @@ def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) 
     factors, maps = calibration.moves[..., None], oracle.moves.label_maps
     back = maps.argsort(1)
     for labels, logits, before, after in oracle.answers(data):
-        logs = _floored((calibration.label * logits).softmax(-1))
+        logs = floored((calibration.label * logits).softmax(-1))
         label = maps[:, labels.cpu()][..., None]
         said["log_probability"].append(logs[0])
         said["loss"].append(-logs.gather(-1, label).squeeze(-1).T)
@@ -590,7 +595,7 @@ def _question(oracle: _Oracle, data: LabelledImages, calibration: _Calibration) 
     return {name: torch.cat(batches) for name, batches in said.items()}
 
 
-def _floored(probabilities: Tensor) -> Tensor:
+def floored(probabilities: Tensor) -> Tensor:
     """Logarithms of probabilities that are mixed with the uniform ones."""
     return ((1 - FLOOR) * probabilities + FLOOR / probabilities.shape[-1]).log()
 
