@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from symshare.names import Storage, check_transform
+from symshare.names import RANGES, Storage, check_transform
 
 BudgetName = Literal["quick", "standard", "thorough"]
 
@@ -49,6 +49,7 @@ class DiscoveryConfig:
         groups: name of the array or column that says which images depend on one another; by default
             `groups` or `group`, where there is one.
         data: where the source lies.
+        ranges: families of moves with a size that are examined, or "all"; none where empty.
     """
 
     source: str
@@ -58,6 +59,7 @@ class DiscoveryConfig:
     periodic: tuple[str, ...] = ()
     groups: str | None = None
     data: Storage = field(default_factory=Storage)
+    ranges: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what would fail only later."""
@@ -70,15 +72,23 @@ class DiscoveryConfig:
             raise ValueError(
                 f"seed must be between 0 and {last}, got {self.seed}; leave it out for 0"
             )
+        known = {name for names in RANGES.values() for name in names}
+        if unknown := [n for n in self.ranges if n not in known and self.ranges != ("all",)]:
+            raise ValueError(
+                f"ranges: expected all, or some of {', '.join(sorted(known))}, got {unknown[0]!r}"
+            )
         if not set(self.periodic) <= set("LDHW"):
             raise ValueError(f'periodic axes are "L", "D", "H" and "W", got {self.periodic}')
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `symshare discover --config` reads them back."""
         values = {**asdict(self), "periodic": list(self.periodic), "data": self.data.to_dict()}
-        # Folders of version 0.1 know no groups.
+        # Folders of version 0.1 know neither groups nor ranges.
         if self.groups is None:
             del values["groups"]
+        del values["ranges"]
+        if self.ranges:
+            values["ranges"] = list(self.ranges)
         return values
 
     def command(self, handed: Sequence[str] = ()) -> str:
@@ -97,12 +107,14 @@ class DiscoveryConfig:
         given = {n: v for n in options if (v := getattr(self, n)) != getattr(default, n)}
         given |= {f"data.{n}": v for n, v in self.data.to_dict().items() if v is not None}
         if self.source == "arrays":
-            given |= {"periodic": self.periodic} if self.periodic else {}
+            lists = ("periodic", "ranges")
+            given |= {name: value for name in lists if (value := getattr(self, name))}
             words = [
                 *(f"{name}={name}" for name in handed),
                 *(f"{n}={v!r}" for n, v in given.items()),
             ]
             return f"symshare.discover({', '.join(['images', 'labels', *words])})"
-        given |= {"periodic": f"[{','.join(self.periodic)}]"} if self.periodic else {}
+        for name in ("periodic", "ranges"):
+            given |= {name: f"[{','.join(value)}]"} if (value := getattr(self, name)) else {}
         words = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items()]
         return " ".join(["symshare discover", shlex.quote(self.source), *words])

@@ -3,9 +3,10 @@
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 
+from symshare.advice import advise
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.wording import caveats, sentence
 from symshare.judge import Verdict
@@ -16,6 +17,7 @@ from symshare.records import (
     Accuracy,
     Element,
     NetworkName,
+    Ranges,
     ResultRecord,
     Seconds,
     Seeds,
@@ -39,6 +41,7 @@ class Judged:
         planned: networks that are to be trained.
         notes: further caveats.
         propose_seconds, judge_seconds: time spent.
+        ranges: of moves with a size; None where they were not asked for, or are not yet known.
     """
 
     config: DiscoveryConfig
@@ -50,6 +53,7 @@ class Judged:
     notes: Sequence[str]
     propose_seconds: float
     judge_seconds: float
+    ranges: Ranges | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
     seconds = (judged.propose_seconds, judged.judge_seconds, fit_seconds)
     packages = ("torch", "numpy")
     shared = vars(verdict).keys() & {field.name for field in fields(VerdictRecord)}
-    return VerdictRecord(
+    record = VerdictRecord(
         symshare=version("symshare"),
         source=config.source,
         transform=config.transform,
@@ -93,7 +97,10 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         versions={"python": platform.python_version(), **{p: version(p) for p in packages}},
         commands=(judged.command,),
         classes=judged.classes,
+        ranges=judged.ranges,
+        advice=(),
     )
+    return replace(record, advice=advise(record))
 
 
 def _elements(

@@ -21,11 +21,17 @@ from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
 from symshare.discovery.search import judge_pool
-from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
+from symshare.discovery.steps import (
+    examine_ranges,
+    gather_evidence,
+    propose_candidates,
+    write_examples,
+)
 from symshare.files import claimed, open_tensors
 from symshare.groups import GroupAction
 from symshare.judge import Function, decide, divisions
 from symshare.models import MNIST
+from symshare.names import check_ranges
 from symshare.records import VerdictRecord, Word
 from symshare.report import write_report
 from symshare.settings import NetworkConfig
@@ -73,6 +79,7 @@ def discover(
     transform: str = "none",
     candidates: GroupAction | Mapping[str, Function] | None = None,
     periodic: tuple[str, ...] = (),
+    ranges: bool | Iterable[str] = False,
     budget: BudgetName = "standard",
     seed: SupportsIndex = 0,
     out: Path | str | None = None,
@@ -94,6 +101,8 @@ def discover(
             functions of a batch [B, C, *space] by name, such as {"louder": lambda x: 1.2 * x},
             which are judged one by one and not built into networks.
         periodic: axes, such as "W" of images or "L" of signals, along which images wrap around.
+        ranges: whether to find the sizes of moves, such as turns by any angle, that the labels
+            bear, or the names of families, such as ["turn", "scale"]; it trains two more networks.
         budget: "quick", "standard" or "thorough".
         seed: of everything random but the test part.
         out: folder for all files, by default below `runs/`; a call that was interrupted goes on
@@ -109,7 +118,10 @@ def discover(
     """
     handed = Handed.of(candidates, hardware.processes)
     data = LabelledImages.from_arrays(images, labels, classes, layout, groups).to("cpu")
-    config = DiscoveryConfig("arrays", transform, budget, index(seed), tuple(periodic))
+    families = (("all",) if ranges else ()) if isinstance(ranges, bool) else tuple(ranges)
+    config = DiscoveryConfig(
+        "arrays", transform, budget, index(seed), tuple(periodic), ranges=families
+    )
     options = {"classes": classes, "layout": layout, "groups": groups, "candidates": candidates}
     command = config.command([name for name, value in options.items() if value is not None])
     parts = partial(split, data, name="arrays")
@@ -143,6 +155,8 @@ def _discover(
     transform = named_transform(config.transform)
     splits = parts(seed=config.seed)
     transform(splits.train.images[:0], torch.Generator())  # refuses shapes that it cannot act on
+    if config.ranges:
+        check_ranges(config.ranges, len(splits.train.space))
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     if pool.groups is not None:
         list(divisions(pool, config.seed))  # refuses groups that leave a class on one side
@@ -188,6 +202,12 @@ def _discover(
         )
         record = _publish(folder, judged, [])
         observer.judged(record)
+        if config.ranges:
+            ranging = partial(observer.progress, "ranges")
+            ranges = examine_ranges(folder, config, pool, transform, ranging, hardware)
+            judged = replace(judged, ranges=ranges)
+            record = _publish(folder, judged, [])
+            observer.ranged(ranges, record)
 
         trained: list[TrainedNetwork] = []
         for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):

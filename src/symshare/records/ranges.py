@@ -134,8 +134,10 @@ class Advice:
         why: The evidence behind it.
         elements: Exact moves that it is about, by name; empty for a range.
         family: The family of a range; null for exact moves.
-        low: Smallest size of a range, in the unit of the family; null for exact moves.
-        high: Largest size of it.
+        low: Smallest size of a range to augment with, in the unit of the family; of a range to
+            keep away from, the size from which on downwards. Null for exact moves, and where
+            nothing was shown on this side.
+        high: The same upwards.
     """
 
     kind: AdviceKind

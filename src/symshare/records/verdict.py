@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symshare.names import THINGS, Things
+from symshare.records.ranges import Advice, Ranges
 from symshare.records.record import Record
 from symshare.settings import Kind
 
@@ -259,6 +260,10 @@ class VerdictRecord(Record):
         versions: Version of Python and of each package that the numbers depend on.
         commands: The command or call that does it again.
         classes: Names of the classes; labels are indices into it.
+        ranges: Moves with a size, and the sizes that the labels bear; null where they were not
+            asked for, or before they were examined.
+        advice: What to build in, to augment with and to keep away from, by the verdict and the
+            ranges; empty where nothing could be decided.
     """
 
     schema: Literal[2] = 2
@@ -292,6 +297,8 @@ class VerdictRecord(Record):
     versions: dict[str, str]
     commands: tuple[str, ...]
     classes: tuple[str, ...]
+    ranges: Ranges | None
+    advice: tuple[Advice, ...]
 
     @property
     def things(self) -> Things:
