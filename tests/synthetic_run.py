@@ -432,6 +432,8 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
             "symshare discover digits --transform quarter --seed 0 --out runs/digits-quarter"
         ],
         "classes": classes,
+        "ranges": None,
+        "advice": [],
     }
     (folder / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
     (folder / "config.yaml").write_text(

@@ -267,7 +267,8 @@ def _albumentations(line: Advice, v: _Values) -> str:
     if line.family == "scale":
         return f"A.Affine(scale=({_number(2**lo)}, {_number(2**hi)}), {border})"
     if line.family == "shear":
-        return f'A.Affine(shear={{"x": ({_degrees(lo)}, {_degrees(hi)}), "y": (0, 0)}}, {border})'
+        shear = f'{{"x": ({_degrees(lo)}, {_degrees(hi)}), "y": (0, 0)}}'
+        return f"A.Affine(shear={shear}, {border})"
     if line.family in ("shiftH", "shiftW"):
         axis, other = ("y", "x") if line.family == "shiftH" else ("x", "y")
         by = f'{{"{axis}": ({int(lo)}, {int(hi)}), "{other}": (0, 0)}}'
@@ -302,7 +303,8 @@ def _kornia(line: Advice, v: _Values) -> str:
     border = 'padding_mode="border", p=1'
     height, width = v.shape
     if line.family == "turn":
-        return f"K.RandomAffine(degrees=({lo}, {hi}), {border})"
+        # Kornia turns clockwise.
+        return f"K.RandomAffine(degrees=({-hi}, {-lo}), {border})"
     if line.family == "scale":
         return f"K.RandomAffine(degrees=0, scale=({_number(2**lo)}, {_number(2**hi)}), {border})"
     if line.family == "shear":
@@ -352,7 +354,9 @@ def _monai(line: Advice, v: _Values) -> str:
     border = 'padding_mode="border", prob=1'
     family = line.family or ""
     if family.startswith("turn"):
-        range_ = f"({_number(math.radians(lo))}, {_number(math.radians(hi))})"
+        # About y it turns as here, about x and z the other way.
+        ends = (lo, hi) if family == "turny" else (-hi, -lo)
+        range_ = str(tuple(_number(math.radians(end)) for end in ends))
         return f"T.RandRotate(range_{family[-1]}={range_}, {border})"
     if family == "scale":
         return (
@@ -396,7 +400,7 @@ def _torchio(line: Advice, v: _Values) -> str:
     if family.startswith("turn") or family.startswith("shift"):
         pairs = [0.0] * 6
         at = 2 * "xyz".index(family[-1])
-        pairs[at : at + 2] = [lo, hi]
+        pairs[at : at + 2] = [-hi, -lo] if family == "turny" else [lo, hi]
         still = "scales=0" if family.startswith("turn") else "scales=0, degrees=0"
         what = "degrees" if family.startswith("turn") else "translation"
         return f"tio.RandomAffine({still}, {what}={tuple(pairs)})"

@@ -118,7 +118,7 @@ def families_of(images: Float[Tensor, "N C *space"]) -> dict[str, Family]:
         made.append(Family("scale", "times", 1.0, scale, resampled=True, doubling=True))
     if d == 2:
         made.append(Family("turn", "degrees", 180.0, partial(_affine, _turn), resampled=True))
-        made.append(Family("shear", "widths", 1.0, partial(_affine, _shears), resampled=True))
+        made.append(Family("shear", "of the height", 1.0, partial(_affine, _shears), resampled=True))
     names = {1: ("shift",), 2: ("shiftH", "shiftW"), 3: ("shiftx", "shifty", "shiftz")}[d]
     for axis, name in enumerate(names):
         limit = float(space[axis] // 2)
@@ -222,9 +222,9 @@ def _scales(sizes: Tensor, d: int) -> Tensor:
 
 
 def _shears(sizes: Tensor, d: int) -> Tensor:
-    """Rows move to the right by their distance below the centre, times the size."""
+    """Upright lines lean to the right, as in italics, by the size times their height."""
     matrices = torch.eye(2, dtype=sizes.dtype, device=sizes.device).repeat(len(sizes), 1, 1)
-    matrices[:, 1, 0] = -sizes
+    matrices[:, 1, 0] = sizes
     return matrices
 
 
