@@ -1,18 +1,17 @@
-"""What is advised follows from the verdict and the ranges; the code does what the ranges examined."""
+"""What is advised follows from what was found, and the code makes the moves that were examined."""
 
 import ast
 import importlib.util
-import json
 from dataclasses import replace
 
 import pytest
 import torch
 
-from symshare.advice import advise, augmentation, libraries_of, network
+from symshare.advice import augmentation
 from symshare.advice.code import LIBRARIES
 from symshare.names import RANGES
 from symshare.ranges.families import families_of
-from symshare.records import Advice, Range, Ranges, Reach, VerdictRecord
+from symshare.records import Advice, Ranges, VerdictRecord
 from synthetic_run import CASES, write_run
 
 SHAPES = {1: (2, 40), 2: (1, 24, 24), 3: (1, 12, 12, 12)}

@@ -139,7 +139,9 @@ class Narrator(Observer):
             self.console.print(f"ranges    undecided: {reason}", markup=False)
         if not ranges.families:
             return
-        table = Table("moves", f"safe, below {ranges.delta:.3f}", f"below {ranges.delta_approximate:.3f}")
+        table = Table(
+            "moves", f"safe, below {ranges.delta:.3f}", f"below {ranges.delta_approximate:.3f}"
+        )
         for r in ranges.families:
             cells = []
             for reach in (r.safe, r.safe_approximate):

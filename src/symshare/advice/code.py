@@ -416,8 +416,8 @@ def _torchio(line: Advice, v: _Values) -> str:
 
 def _head_torchio(exact: Sequence[Element], moves: Sequence[str], v: _Values) -> list[str]:
     return [
-        "# of one volume at a time, a float tensor [C, D, H, W]; what comes in from outside has the",
-        "# least value, where the ranges were found with edges that repeat",
+        "# of one volume at a time, a float tensor [C, D, H, W]; from outside comes its least",
+        "# value, where the ranges were found with edges that repeat",
         "import random",
         "",
         "import torch",

@@ -1,9 +1,10 @@
 """What follows from a verdict and from ranges: a line for each move, with the evidence in it."""
 
+import math
 from collections.abc import Sequence
 
 from symshare.names import exchange
-from symshare.records import Advice, Element, Range, Reach, VerdictRecord
+from symshare.records import Advice, AdviceKind, Element, Range, Reach, VerdictRecord
 
 FAMILIES = {
     "turn": "turns",
@@ -126,7 +127,7 @@ def _of_moves(record: VerdictRecord) -> list[Advice]:
     return lines
 
 
-def _moves(kind, what: str, why: str, elements: Sequence[Element]) -> Advice:
+def _moves(kind: AdviceKind, what: str, why: str, elements: Sequence[Element]) -> Advice:
     return Advice(kind, what, why, tuple(e.name for e in elements), None, None, None)
 
 
@@ -143,61 +144,59 @@ def _named(elements: Sequence[Element], record: VerdictRecord) -> str:
 def _of_range(range_: Range, record: VerdictRecord) -> list[Advice]:
     """What is safe of a family, and what was shown not to be."""
     assert record.ranges is not None
-    lines, name, safe = [], FAMILIES[range_.family], range_.safe
     delta, looser = record.ranges.delta, record.ranges.delta_approximate
-    if safe.low < safe.high:
-        inside = [s for s in range_.sizes if safe.low <= s.size <= safe.high]
-        wide = range_.safe_approximate
-        why = (
-            f"each of {len(inside)} sizes was shown to cost less than delta = {delta:.3f} nats"
-            f"{at_least(range_, safe)}; {interval(range_, wide.low, wide.high)} less than "
-            f"{looser:.3f}"
+    lines = [_safe(range_, delta, looser), _broken(range_, delta, record.classes)]
+    return [line for line in lines if line is not None]
+
+
+def _safe(range_: Range, delta: float, looser: float) -> Advice | None:
+    """The sizes to augment with: those that are safe and of which enough is left to see."""
+    safe, wide, same = range_.safe, range_.safe_approximate, range_.unnoticed
+    inside = [s for s in range_.sizes if safe.low <= s.size <= safe.high]
+    worn = [s.size for s in inside if s.resampling_loss > looser]
+    least = max((size for size in worn if size < 0), default=-math.inf)
+    most = min((size for size in worn if size > 0), default=math.inf)
+    kept = [0.0, *(s.size for s in inside if least < s.size < most)]
+    low, high = min(kept), max(kept)
+    if low == high:
+        return None
+    why = (
+        f"each of {len(kept) - 1} sizes was shown to cost less than delta = {delta:.3f} nats"
+        f"{'' if worn else at_least(range_, safe)}; {interval(range_, wide.low, wide.high)} less "
+        f"than {looser:.3f}"
+    )
+    if worn:
+        why += (
+            f"; further out, {interval(range_, safe.low, safe.high)}, the move itself is safe too, "
+            f"but borders and interpolation alone cost more than {looser:.3f} nats"
         )
-        same = range_.unnoticed
-        if same.low < same.high:
-            why += (
-                f"; {interval(range_, same.low, same.high)} no network tells them from the data, "
-                "to which they add little"
-            )
-        border = max(inside, key=lambda s: s.resampling_loss)
-        if border.resampling_loss > delta:
-            why += (
-                f"; borders and interpolation alone cost up to {border.resampling_loss:.3f} nats "
-                f"(at {sized(range_, border.size)})"
-            )
-        what = f"{name} {interval(range_, safe.low, safe.high)}"
-        lines.append(Advice("augment", what, why, (), range_.family, safe.low, safe.high))
+    if same.low < same.high:
+        why += (
+            f"; {interval(range_, same.low, same.high)} networks do not tell moved from others: "
+            "such moves add little"
+        )
+    what = f"{FAMILIES[range_.family]} {interval(range_, low, high)}"
+    return Advice("augment", what, why, (), range_.family, low, high)
+
+
+def _broken(range_: Range, delta: float, classes: Sequence[str]) -> Advice | None:
+    """The sizes to keep away from, on either side."""
     broken = [s for s in range_.sizes if s.broken]
     below = max((s for s in broken if s.size < 0), key=lambda s: s.size, default=None)
     above = min((s for s in broken if s.size > 0), key=lambda s: s.size, default=None)
-    if below or above:
-        ends = [s for s in (below, above) if s]
-        words = ("below", "above")
-        if range_.signed:
-            where = " and ".join(
-                f"{word} {sized(range_, s.size)}" for word, s in zip(words, (below, above),
-                strict=True) if s
-            )  # fmt: skip
-        else:
-            where = f"from {sized(range_, ends[0].size)}"
-        costs = " and ".join(
-            f"{s.excess_loss:.3f} nats at {sized(range_, s.size)}" for s in ends
-        )
-        lost = sorted({c for s in ends for c in s.classes_broken})
-        why = f"{costs}, shown to be above delta = {delta:.3f}"
-        if lost:
-            why = f"{costs}; classes that were shown to break: " + ", ".join(
-                record.classes[c] for c in lost[:_LISTED]
-            )
-        lines.append(
-            Advice(
-                "keep away",
-                f"{name} {where} {range_.unit}",
-                why,
-                (),
-                range_.family,
-                below.size if below else None,
-                above.size if above else None,
-            )
-        )
-    return lines
+    ends = [s for s in (below, above) if s is not None]
+    if not ends:
+        return None
+    where = [f"{sized(range_, s.size)} and {'more' if s.size > 0 else 'less'}" for s in ends]
+    costs = [f"{s.excess_loss:.3f} nats at {sized(range_, s.size)}" for s in ends]
+    lost = sorted({c for s in ends for c in s.classes_broken})
+    names = f"; classes that break: {', '.join(classes[c] for c in lost[:_LISTED])}" if lost else ""
+    return Advice(
+        "keep away",
+        f"{FAMILIES[range_.family]} of {', or '.join(where)} {range_.unit}",
+        f"{' and '.join(costs)}, shown to be too much (delta = {delta:.3f}){names}",
+        (),
+        range_.family,
+        below.size if below else None,
+        above.size if above else None,
+    )

@@ -118,7 +118,9 @@ def families_of(images: Float[Tensor, "N C *space"]) -> dict[str, Family]:
         made.append(Family("scale", "times", 1.0, scale, resampled=True, doubling=True))
     if d == 2:
         made.append(Family("turn", "degrees", 180.0, partial(_affine, _turn), resampled=True))
-        made.append(Family("shear", "of the height", 1.0, partial(_affine, _shears), resampled=True))
+        made.append(
+            Family("shear", "of the height", 1.0, partial(_affine, _shears), resampled=True)
+        )
     names = {1: ("shift",), 2: ("shiftH", "shiftW"), 3: ("shiftx", "shifty", "shiftz")}[d]
     for axis, name in enumerate(names):
         limit = float(space[axis] // 2)

@@ -230,8 +230,7 @@ class Questions:
             images = half.data.images
             sizes = torch.full((len(images),), size)
             moved, baseline = (
-                act(images, sizes, _drawn(half.seed))
-                for act in (family.moved, family.baseline)
+                act(images, sizes, _drawn(half.seed)) for act in (family.moved, family.baseline)
             )
             found.append(self._compared(half, moved, baseline, number))
         excess, still, change = (torch.cat(parts) for parts in zip(*found, strict=True))
