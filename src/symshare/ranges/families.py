@@ -36,6 +36,8 @@ class Family:
         act: What moves make of images.
         signed: Whether sizes below zero exist; then -s undoes s.
         resampled: Whether pixels are read between pixels, or moved beyond the border.
+        crosses: Whether what it loses is most of all what it moves beyond the border, or makes too
+            small to be seen.
         whole: Whether only whole sizes are examined.
         doubling: Whether sizes count doublings: a size s is the factor 2^s.
     """
@@ -46,6 +48,7 @@ class Family:
     act: Act = field(repr=False)
     signed: bool = True
     resampled: bool = False
+    crosses: bool = False
     whole: bool = False
     doubling: bool = False
 
@@ -63,11 +66,14 @@ class Family:
     ) -> Float[Tensor, "B C *space"]:
         """Each image with what such a move loses on the way, and in its place: moved and back.
 
-        Of moves that read no pixel between pixels, the image itself.
+        By half of the size, so that it is interpolated as the moved image is; where the move
+        crosses the border by all of it, so that as much is lost there. Of moves that read no pixel
+        between pixels, the image itself.
         """
         if not self.resampled:
             return images
-        return self.act(self.act(images, sizes, generator), -sizes, generator)
+        way = sizes if self.crosses else sizes / 2
+        return self.act(self.act(images, way, generator), -way, generator)
 
     def sizes(self, shares: tuple[float, ...] = _COARSE) -> list[float]:
         """Sizes above zero at these shares of the limit, from small to large, each once."""
