@@ -111,6 +111,8 @@ class GuessSized:
         moved = torch.rand(len(images), generator=generator) < 0.5
         shown = self.moves(images, which, moved, generator)
         noise = torch.randn(len(images), 2, *images.shape[1:], generator=generator)
+        # Of any strength: images without noise, which it will be asked about, are usual to it.
+        noise *= torch.rand(len(images), 2, *[1] * (images.ndim - 1), generator=generator)
         device = images.device
         return images, labels, shown, which.to(device), moved.to(device), noise.to(images)
 
