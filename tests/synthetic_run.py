@@ -442,6 +442,8 @@ def write_run(folder: Path, kind: str) -> dict[str, Any]:
         "metric": "accuracy",
         "numbers": [],
         "strata": [],
+        "ranges": None,
+        "advice": [],
     }
     (folder / "verdict.json").write_text(json.dumps(verdict), encoding="utf-8")
     (folder / "config.yaml").write_text(

@@ -944,7 +944,7 @@ def test_a_random_move_of_as_few_pixels_is_asked_beside_each_number():
     sizes, few = judge_evidence._few_numbers(moves != torch.arange(16), 16)
     assert (sizes, few.tolist()) == ([(2, 16), (4, 16)], [0, -1, 1, 0])
     for count in (2, 5):
-        moved = judge_evidence._scramble(count, 16) != torch.arange(16)
+        moved = judge_evidence.scramble(count, 16) != torch.arange(16)
         assert int(moved.sum()) == count
 
 
@@ -954,7 +954,7 @@ def test_a_move_of_few_channels_is_compared_with_moves_of_as_many_numbers():
     touched = torch.stack([in_space, in_one_channel]).flatten(1)
     sizes, few = judge_evidence._few_numbers(touched, 8)
     assert (sizes, few.tolist()) == ([(2, 8), (8, 24)], [0, 1])
-    rows = [judge_evidence._in_entries(judge_evidence._scramble(n, of), 3, 8) for n, of in sizes]
+    rows = [judge_evidence.in_entries(judge_evidence.scramble(n, of), 3, 8) for n, of in sizes]
     assert [int((row != torch.arange(24)).sum()) for row in rows] == [6, 8]
 
 

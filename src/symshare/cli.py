@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from symshare.discovery.config import BudgetName, DiscoveryConfig
@@ -27,7 +28,7 @@ __all__ = ["main", "resumable", "run_commands"]
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `symshare`: exit code 2 and one line where the input is at fault."""
     run_commands(
-        {"discover": discover_command, "fit": fit_command},
+        {"discover": discover_command, "fit": fit_command, "advice": advice_command},
         "symshare",
         "Find the symmetries of labelled images, and networks that use them.",
         arguments,
@@ -120,7 +121,14 @@ def _bracketed(words: list[str]) -> list[str]:
     return done
 
 
-_LISTS = ("--periodic", "--channels", "--tiers", "--change", "--data.target_columns")
+_LISTS = (
+    "--periodic",
+    "--channels",
+    "--ranges",
+    "--tiers",
+    "--change",
+    "--data.target_columns",
+)
 """Options that take several values."""
 
 
@@ -143,6 +151,7 @@ def discover_command(
     groups: str | None = None,
     channels: tuple[str, ...] = (),
     data: Storage = Storage(),
+    ranges: tuple[str, ...] = (),
     devices: int = 1,
     nodes: int = 1,
     precision: Precision = "32-true",
@@ -165,12 +174,16 @@ def discover_command(
         channels: names of the channels, as in left,right; those that differ in left and right are
             exchanged.
         data: where the source lies.
+        ranges: also find which sizes of moves the labels bear: all, or families such as
+            turn,scale,noise; two more networks are trained.
         devices: processes that train together on this machine, each with its own device.
         nodes: machines.
         precision: of networks in training: 32-true, bf16-mixed or 64-true.
         accelerator: auto, cpu, cuda or mps.
     """
-    config = DiscoveryConfig(source, transform, budget, seed, periodic, groups, channels, data)
+    config = DiscoveryConfig(
+        source, transform, budget, seed, periodic, groups, channels, data, ranges
+    )
     check_source(source, data.root)
     from symshare.discovery.run import discover_source
     from symshare.terminal import Narrator, StepBar
@@ -221,3 +234,29 @@ def fit_command(
 
     with resumable():
         together(hardware, run)
+
+
+def advice_command(run: str, library: str | None = None) -> None:
+    """Print what a discovery advises, as code to paste.
+
+    Args:
+        run: folder of the discovery.
+        library: that the augmentation is written for: torchvision, albumentations or kornia for
+            images, monai or torchio for volumes, torch for signals; by default the first.
+    """
+    from symshare.advice import augmentation, libraries_of, network
+    from symshare.records import VerdictRecord
+
+    path = Path(run) / "verdict.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"advice: expected {path}, found none; run `symshare discover ... --out {run}` first"
+        )
+    record = VerdictRecord.read(path)
+    for line in record.advice:
+        print(f"# {line.kind}: {line.what} ({line.why})")
+    if not record.advice:
+        print("# no advice: the networks were too weak, or the data too little, to decide anything")
+    for code in (network(record), augmentation(record, library or libraries_of(record)[0])):
+        if code:
+            print(f"\n{code}", end="")

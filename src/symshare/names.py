@@ -19,6 +19,20 @@ AXES = ("", "L", "HW", "DHW")
 """Letters of the axes of space, by their number: steps; height and width; depth too."""
 
 
+RANGES = {
+    1: ("shift", "warp", "gain", "offset", "blur", "noise"),
+    2: (
+        *("turn", "scale", "shiftH", "shiftW", "shear"),
+        *("brightness", "contrast", "blur", "noise"),
+    ),
+    3: (
+        *("turnx", "turny", "turnz", "scale", "shiftx", "shifty", "shiftz"),
+        *("brightness", "contrast", "blur", "noise"),
+    ),
+}
+"""Families of moves with a size that signals, images and volumes have, by the axes of space."""
+
+
 class Things(NamedTuple):
     """What samples of so many axes of space are called."""
 
@@ -156,6 +170,38 @@ class Storage:
         values = {name: v for name, v in asdict(self).items() if v not in (None, False, ())}
         values = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
         return {"root": self.root, "limit": self.limit} | values
+
+
+def check_ranges(names: Sequence[str], axes: int) -> tuple[str, ...]:
+    """The families of moves that are asked for, "all" for every one.
+
+    Args:
+        names: Of families, or "all".
+        axes: Axes of space of the data.
+
+    Raises:
+        ValueError: If the data has no such family.
+
+    Example:
+        >>> check_ranges(["all"], 1)
+        ('shift', 'warp', 'gain', 'offset', 'blur', 'noise')
+    """
+    if axes not in RANGES:
+        raise ValueError(
+            f"ranges: {THINGS[axes].many} have no moves with a size, got {', '.join(names)}; leave "
+            "ranges out"
+        )
+    known = RANGES[axes]
+    if tuple(names) == ("all",):
+        return known
+    if unknown := [name for name in names if name not in known]:
+        near = difflib.get_close_matches(unknown[0].lower(), known, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else "use some of them"
+        raise ValueError(
+            f"ranges: expected all, or some of {', '.join(known)} for {THINGS[axes].many}, got "
+            f"{unknown[0]!r}; {hint}"
+        )
+    return tuple(name for name in known if name in names)
 
 
 def exchange(label_map: Sequence[int], classes: Sequence[str]) -> str:

@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from symshare.advice import FAMILIES, at_least, interval
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.observer import Observer
 from symshare.names import things_of
-from symshare.records import NetworkName, ResultRecord, Status, VerdictRecord
+from symshare.records import AdviceKind, NetworkName, Ranges, ResultRecord, Status, VerdictRecord
 
 _COLOURS: dict[Status, str] = {
     "symmetric": "green",
@@ -20,6 +21,7 @@ _COLOURS: dict[Status, str] = {
     "broken": "red",
     "undecided": "yellow",
 }
+_ADVICE: dict[AdviceKind, str] = {"build in": "green", "augment": "cyan", "keep away": "red"}
 _NAMES: dict[NetworkName, str] = {
     "cnn": "plain CNN",
     "found": "G-CNN of the verdict",
@@ -133,6 +135,29 @@ class Narrator(Observer):
             if names:
                 self.console.print(f"{title:<9} {', '.join(names)}")
 
+    def ranged(self, ranges: Ranges, record: VerdictRecord) -> None:
+        for reason in ranges.reasons:
+            self.console.print(f"ranges    undecided: {reason}", markup=False)
+        if not ranges.families:
+            return
+        table = Table(
+            "moves", f"safe, below {ranges.delta:.3f}", f"below {ranges.delta_approximate:.3f}"
+        )
+        for r in ranges.families:
+            cells = []
+            for reach in (r.safe, r.safe_approximate):
+                nothing = reach.low == reach.high
+                cells.append("-" if nothing else interval(r, reach.low, reach.high))
+                cells[-1] += at_least(r, reach)
+            table.add_row(FAMILIES[r.family], *map(escape, cells))
+        self.console.print(table)
+        self.console.print(
+            "safe: each size that was examined was shown to cost less than this, in nats, beside "
+            f"what interpolation and borders cost; {ranges.samples} held-out "
+            f"{record.things.many}",
+            style="dim",
+        )
+
     def trained(self, name: NetworkName, result: ResultRecord) -> None:
         self.console.print(
             f"fit       {_NAMES[name]:<26} seed {result.seed}  test {result.metric} "
@@ -155,6 +180,15 @@ class Narrator(Observer):
         self.console.print(record.sentence, markup=False)
         for caveat in record.caveats:
             self.console.print(f"- {caveat}", style="dim", markup=False)
+        if record.advice:
+            table = Table("advice", "move", "evidence")
+            for line in record.advice:
+                kind = f"[{_ADVICE[line.kind]}]{line.kind}[/]"
+                table.add_row(kind, escape(line.what), escape(line.why))
+            self.console.print(table)
+            self.console.print(
+                f"as code   symshare advice {report.parent}", markup=False, soft_wrap=True
+            )
         self.console.print(f"report    {report}", markup=False, soft_wrap=True)
 
 

@@ -2,15 +2,26 @@
 
 from symshare.data.copies import Copies, joined, near_copies
 from symshare.data.images import LabelledImages
+from symshare.data.resampling import Padding, resample
 from symshare.data.sources import load
 from symshare.data.splits import Splits, divide, sample, split
 from symshare.data.strata import Strata, strata_of
-from symshare.data.transforms import TEST_SEED, Transform, freeze, rotate, scale, stream, transform
+from symshare.data.transforms import (
+    TEST_SEED,
+    Transform,
+    freeze,
+    rotate,
+    scale,
+    stream,
+    transform,
+    turns,
+)
 
 __all__ = [
     "TEST_SEED",
     "Copies",
     "LabelledImages",
+    "Padding",
     "Splits",
     "Strata",
     "Transform",
@@ -19,6 +30,7 @@ __all__ = [
     "joined",
     "load",
     "near_copies",
+    "resample",
     "rotate",
     "sample",
     "scale",
@@ -26,4 +38,5 @@ __all__ = [
     "strata_of",
     "stream",
     "transform",
+    "turns",
 ]

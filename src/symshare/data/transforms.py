@@ -11,9 +11,9 @@ from functools import partial
 import torch
 from jaxtyping import Float
 from torch import Generator, Tensor
-from torch.nn.functional import affine_grid, grid_sample, pad
 
 from symshare.data.images import LabelledImages
+from symshare.data.resampling import resample
 from symshare.names import VECTOR, check_transform
 
 TEST_SEED = 7919
@@ -127,12 +127,7 @@ def rotate(
         tensor([[[[2., 4.],
                   [1., 3.]]]])
     """
-    height, width = images.shape[-2:]
-    angle = _per_image(images, degrees) * (math.pi / 180)
-    cosine, sine = angle.cos(), angle.sin()
-    # affine_grid works in units of half the height and half the width: hence the aspect ratios.
-    rows = [cosine, -sine * (height / width), sine * (width / height), cosine]
-    return _sample(images, torch.stack(rows, dim=1).reshape(-1, 2, 2))
+    return resample(images, turns(_per_image(images, degrees)))
 
 
 def scale(
@@ -155,7 +150,20 @@ def scale(
                 [0., 0., 0., 0.]])
     """
     inverse = 1 / _per_image(images, factors)
-    return _sample(images, torch.diag_embed(inverse.unsqueeze(1).expand(-1, 2)))
+    return resample(images, torch.diag_embed(inverse.unsqueeze(1).expand(-1, 2)))
+
+
+def turns(degrees: Float[Tensor, " N"]) -> Float[Tensor, "N 2 2"]:
+    """Where a turn counter-clockwise reads: rows and columns, from those of the turned image.
+
+    Example:
+        >>> turns(torch.tensor([90.0])).round().abs()
+        tensor([[[0., 1.],
+                 [1., 0.]]])
+    """
+    angle = degrees * (math.pi / 180)
+    cosine, sine = angle.cos(), angle.sin()
+    return torch.stack([cosine, sine, -sine, cosine], dim=1).reshape(-1, 2, 2)
 
 
 def _move(
@@ -211,16 +219,6 @@ def _per_image(images: Tensor, values: Tensor | float) -> Float[Tensor, " N"]:
     # Double precision: a quarter turn must hit the pixel centres, cos(90 degrees) the zero.
     values = torch.as_tensor(values, dtype=torch.float64, device=images.device)
     return values.expand(len(images))
-
-
-def _sample(images: Tensor, matrices: Float[Tensor, "N 2 2"]) -> Tensor:
-    """Read the images at M x for every pixel x: M maps the output grid to the input grid."""
-    if not len(images):
-        return images
-    dtype = torch.promote_types(images.dtype, torch.float32)
-    theta = pad(matrices, (0, 1)).to(dtype)
-    grid = affine_grid(theta, list(images.shape), align_corners=False)
-    return grid_sample(images.to(dtype), grid, align_corners=False).to(images.dtype)
 
 
 _FLIP_W = partial(torch.flip, dims=(-1,))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from symshare.names import Storage, check_transform
+from symshare.names import RANGES, Storage, check_transform
 
 BudgetName = Literal["quick", "standard", "thorough"]
 
@@ -50,6 +50,7 @@ class DiscoveryConfig:
         groups: name of the array or column that says which images depend on one another; by default
             `groups` or `group`, where there is one.
         data: where the source lies.
+        ranges: families of moves with a size that are examined, or "all"; none where empty.
     """
 
     source: str
@@ -60,6 +61,7 @@ class DiscoveryConfig:
     groups: str | None = None
     channels: tuple[str, ...] = ()
     data: Storage = field(default_factory=Storage)
+    ranges: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what would fail only later."""
@@ -72,19 +74,25 @@ class DiscoveryConfig:
             raise ValueError(
                 f"seed must be between 0 and {last}, got {self.seed}; leave it out for 0"
             )
+        known = {name for names in RANGES.values() for name in names}
+        if unknown := [n for n in self.ranges if n not in known and self.ranges != ("all",)]:
+            raise ValueError(
+                f"ranges: expected all, or some of {', '.join(sorted(known))}, got {unknown[0]!r}"
+            )
         if not set(self.periodic) <= set("LDHW"):
             raise ValueError(f'periodic axes are "L", "D", "H" and "W", got {self.periodic}')
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `symshare discover --config` reads them back."""
         values = {**asdict(self), "periodic": list(self.periodic), "data": self.data.to_dict()}
-        # Folders of version 0.1 know no groups.
+        # Folders of version 0.1 know neither groups nor ranges.
         if self.groups is None:
             del values["groups"]
         # Nor names of channels.
-        values["channels"] = list(self.channels)
-        if not self.channels:
-            del values["channels"]
+        for name in ("channels", "ranges"):
+            values[name] = list(values[name])
+            if not values[name]:
+                del values[name]
         return values
 
     def command(self, handed: Sequence[str] = ()) -> str:
@@ -104,7 +112,7 @@ class DiscoveryConfig:
         stored = {n: v for n, v in self.data.to_dict().items() if v is not None}
         if self.source == "arrays":
             given |= stored
-            for name in ("periodic", "channels"):
+            for name in ("periodic", "channels", "ranges"):
                 given |= {name: values} if (values := getattr(self, name)) else {}
             words = [
                 *(f"{name}={name}" for name in handed),
@@ -112,7 +120,8 @@ class DiscoveryConfig:
             ]
             return f"symshare.discover({', '.join(['images', 'labels', *words])})"
         given |= {f"data.{name}": value for name, value in stored.items()}
-        given |= {n: list(v) for n in ("periodic", "channels") if (v := getattr(self, n))}
+        lists = ("periodic", "channels", "ranges")
+        given |= {n: list(v) for n in lists if (v := getattr(self, n))}
         written = {n: f"[{','.join(v)}]" if isinstance(v, list) else v for n, v in given.items()}
         words = [f"--{name} {shlex.quote(str(value))}" for name, value in written.items()]
         return " ".join(["symshare discover", shlex.quote(self.source), *words])

@@ -17,6 +17,14 @@ CHECK = 50
 """Steps of a witness between two looks at whether it still learns."""
 
 
+def witness_optim(steps: int) -> OptimConfig:
+    """How a witness is trained, at most for so many steps."""
+    evaluations = max(steps // CHECK, 1)
+    return OptimConfig(
+        steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
+    )
+
+
 def evidence_on(
     action: GroupAction | ChannelAction,
     pool: LabelledImages,
@@ -34,10 +42,7 @@ def evidence_on(
     Rows of functions, which are no elements, come behind theirs.
     """
     sources, signs = action.entries(pool.images.shape[1], pool.space)
-    evaluations = max(steps // CHECK, 1)
-    optim = OptimConfig(
-        steps=steps, evaluations=evaluations, batch_size=32, lr=5e-3, schedule="constant"
-    )
+    optim = witness_optim(steps)
     return gather(
         pool,
         transform,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from symshare.discovery.config import DiscoveryConfig
-from symshare.records import NetworkName, ResultRecord, VerdictRecord
+from symshare.records import NetworkName, Ranges, ResultRecord, VerdictRecord
 
 
 class Observer:
@@ -36,6 +36,9 @@ class Observer:
 
     def judged(self, record: VerdictRecord) -> None:
         """The verdict is there; no network of the comparison has been trained."""
+
+    def ranged(self, ranges: Ranges, record: VerdictRecord) -> None:
+        """The sizes that the labels bear are known, and the advice of the record knows them."""
 
     def trained(self, name: NetworkName, result: ResultRecord) -> None:
         """One network of the comparison is trained and tested."""

@@ -3,9 +3,10 @@
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 
+from symshare.advice import advise
 from symshare.discovery.config import DiscoveryConfig
 from symshare.discovery.wording import caveats, in_words, sentence
 from symshare.groups.channels import called
@@ -18,6 +19,7 @@ from symshare.records import (
     Element,
     LabelNames,
     NetworkName,
+    Ranges,
     ResultRecord,
     Seconds,
     Seeds,
@@ -41,6 +43,7 @@ class Judged:
         planned: networks that are to be trained.
         notes: further caveats.
         propose_seconds, judge_seconds: time spent.
+        ranges: of moves with a size; None where they were not asked for, or are not yet known.
     """
 
     config: DiscoveryConfig
@@ -52,6 +55,7 @@ class Judged:
     notes: Sequence[str]
     propose_seconds: float
     judge_seconds: float
+    ranges: Ranges | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
     seconds = (judged.propose_seconds, judged.judge_seconds, fit_seconds)
     packages = ("torch", "numpy")
     shared = vars(verdict).keys() & {field.name for field in fields(VerdictRecord)}
-    return VerdictRecord(
+    record = VerdictRecord(
         symshare=version("symshare"),
         source=config.source,
         transform=config.transform,
@@ -103,7 +107,10 @@ def verdict_record(judged: Judged, trained: Sequence[TrainedNetwork]) -> Verdict
         numbers=judged.labels.numbers,
         strata=judged.labels.strata,
         channels=config.channels,
+        ranges=judged.ranges,
+        advice=(),
     )
+    return replace(record, advice=advise(record))
 
 
 def _elements(

@@ -21,12 +21,17 @@ from symshare.discovery.observer import Observer
 from symshare.discovery.plan import plan_networks
 from symshare.discovery.record import Judged, TrainedNetwork, verdict_record
 from symshare.discovery.search import judge_pool
-from symshare.discovery.steps import gather_evidence, propose_candidates, write_examples
+from symshare.discovery.steps import (
+    examine_ranges,
+    gather_evidence,
+    propose_candidates,
+    write_examples,
+)
 from symshare.files import claimed, open_tensors
 from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Function, decide, divisions
 from symshare.models import MNIST
-from symshare.names import Storage, Target
+from symshare.names import VECTOR, Storage, Target, check_ranges
 from symshare.propose import check_names, check_shape
 from symshare.records import LabelNames, VerdictRecord, Word
 from symshare.report import write_report
@@ -79,6 +84,7 @@ def discover(
     candidates: GroupAction | ChannelAction | Mapping[str, Function] | None = None,
     periodic: tuple[str, ...] = (),
     channels: Sequence[str] = (),
+    ranges: bool | Iterable[str] = False,
     budget: BudgetName = "standard",
     seed: SupportsIndex = 0,
     out: Path | str | None = None,
@@ -106,6 +112,8 @@ def discover(
         periodic: axes, such as "W" of images or "L" of signals, along which images wrap around.
         channels: names of the channels, by which candidates are called, and of which those that
             differ in left and right ("left arm", "right arm") are exchanged.
+        ranges: whether to find the sizes of moves, such as turns by any angle, that the labels
+            bear, or the names of families, such as ["turn", "scale"]; it trains two more networks.
         budget: "quick", "standard" or "thorough".
         seed: of everything random but the test part.
         out: folder for all files, by default below `runs/`; a call that was interrupted goes on
@@ -124,6 +132,7 @@ def discover(
         "cpu"
     )
     stored = Storage(target=None if target == "classes" else target)
+    families = (("all",) if ranges else ()) if isinstance(ranges, bool) else tuple(ranges)
     config = DiscoveryConfig(
         "arrays",
         transform,
@@ -132,6 +141,7 @@ def discover(
         tuple(periodic),
         channels=tuple(channels),
         data=stored,
+        ranges=families,
     )
     options = {
         "classes": classes,
@@ -175,6 +185,13 @@ def _discover(
     _, channels, *space = splits.train.images.shape
     check_names(config.channels, channels)
     check_shape(channels, tuple(space), config.periodic, handed.action is not None)
+    if config.ranges:
+        check_ranges(config.ranges, 0 if tuple(space) == VECTOR else len(space))
+        if splits.train.numbers:
+            raise ValueError(
+                "ranges: sizes of moves are examined for classes only, got labels of "
+                f"{', '.join(splits.train.numbers)}; leave ranges out"
+            )
     pool = judge_pool(splits, BUDGETS[config.budget], config.seed)
     if pool.groups is not None:
         list(divisions(pool, config.seed))  # refuses groups that leave a class on one side
@@ -221,6 +238,12 @@ def _discover(
         )
         record = _publish(folder, judged, [])
         observer.judged(record)
+        if config.ranges:
+            ranging = partial(observer.progress, "ranges")
+            ranges = examine_ranges(folder, config, pool, transform, ranging, hardware)
+            judged = replace(judged, ranges=ranges)
+            record = _publish(folder, judged, [])
+            observer.ranged(ranges, record)
 
         trained: list[TrainedNetwork] = []
         for seed in range(config.seed, config.seed + BUDGETS[config.budget].fit_seeds):

@@ -1,4 +1,4 @@
-"""The first two steps, each of which leaves a file and is not done twice."""
+"""The steps before networks are compared, each of which leaves a file and is not done twice."""
 
 import json
 import shutil
@@ -11,12 +11,15 @@ from safetensors.torch import save
 
 from symshare.data import LabelledImages, Transform, freeze, strata_of
 from symshare.discovery.config import BUDGETS, DiscoveryConfig
-from symshare.discovery.judging import evidence_on
+from symshare.discovery.judging import evidence_on, witness_optim
 from symshare.discovery.search import candidates_of
 from symshare.files import damaged, open_tensors, read_json, write_atomically
 from symshare.groups import ChannelAction, GroupAction
 from symshare.judge import Evidence, Function
+from symshare.names import check_ranges
 from symshare.propose import Candidates
+from symshare.ranges import examine
+from symshare.records import Ranges
 from symshare.train.loop import Progress, unseen
 from symshare.train.settings import Hardware
 
@@ -82,6 +85,34 @@ def gather_evidence(
     if evidence.moved_loss.shape[0] != len(action) - 1 + len(functions):
         raise ValueError(damaged(path))
     return evidence, seconds
+
+
+def examine_ranges(
+    folder: Path,
+    config: DiscoveryConfig,
+    pool: LabelledImages,
+    transform: Transform,
+    progress: Progress = unseen,
+    hardware: Hardware = Hardware(),
+) -> Ranges:
+    """The sizes of moves that the labels bear; `ranges.json`."""
+    path, parts = folder / "ranges.json", folder / "ranges"
+    if not path.exists():
+        names = check_ranges(config.ranges, len(pool.space))
+        optim = witness_optim(BUDGETS[config.budget].judge_steps)
+        ranges = examine(
+            pool,
+            transform,
+            names,
+            optim,
+            config.seed,
+            out=parts,
+            progress=progress,
+            hardware=hardware,
+        )
+        ranges.write(path)
+        shutil.rmtree(parts)
+    return Ranges.read(path)
 
 
 def write_examples(

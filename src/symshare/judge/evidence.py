@@ -105,8 +105,7 @@ def gather(
     Raises:
         ValueError: where a class lies in too few groups to be on both sides.
     """
-    copies = near_copies(data)
-    data = replace(data, groups=_joined(data, copies.cluster))
+    data, copies = clustered(data)
     C, E = data.images.shape[1], sources.shape[1]
     P = E // C
     signs = torch.ones(sources.shape) if signs is None else signs
@@ -115,7 +114,7 @@ def gather(
         # Pixels keep their channels; the numbers of a vector, which has one position, do not.
         one_by_one = P if P > 1 else E
         scrambles = torch.stack([torch.randperm(one_by_one) for _ in range(RANDOM_PERMUTATIONS)])
-        halves = [_scramble(-(-one_by_one // 2), one_by_one) for _ in range(RANDOM_PERMUTATIONS)]
+        halves = [scramble(-(-one_by_one // 2), one_by_one) for _ in range(RANDOM_PERMUTATIONS)]
         unmoved, shown = torch.arange(E)[None], freeze(data, transform, 0).images
         touched = torch.cat(
             [
@@ -124,9 +123,9 @@ def gather(
             ]
         )
         sizes, few = _few_numbers(touched, P)
-        some = [_in_entries(_scramble(size, of), C, P) for size, of in sizes]
+        some = [in_entries(scramble(size, of), C, P) for size, of in sizes]
         blank = unmoved.repeat(len(functions), 1)
-        scrambled = [_in_entries(one, C, P) for one in (*scrambles, *halves)]
+        scrambled = [in_entries(one, C, P) for one in (*scrambles, *halves)]
         rows = torch.cat([unmoved, sources, blank, *some, *scrambled])
         fixed = target_of(data).fixed(len(rows))
         numbered = dict(enumerate(functions, 1 + len(sources)))
@@ -319,6 +318,12 @@ class _Fold:
         return part | of_all | {"images": some, "chance_loss": chance}
 
 
+def clustered(data: LabelledImages) -> tuple[LabelledImages, Copies]:
+    """The data with near copies, and what shares a group, in one group each."""
+    copies = near_copies(data)
+    return replace(data, groups=_joined(data, copies.cluster)), copies
+
+
 def _joined(data: LabelledImages, cluster: Tensor) -> Tensor | None:
     """Clusters of near copies and groups together; None where every image is alone."""
     if data.groups is None:
@@ -331,7 +336,7 @@ def _clusters(data: LabelledImages) -> Int[Tensor, " N"]:
     return torch.arange(len(data)) if data.groups is None else data.groups.cpu()
 
 
-def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
+def scramble(count: int, positions: int) -> Int[Tensor, " P"]:
     """A cycle of so many random positions, which moves each of them."""
     some = torch.randperm(positions)[:count]
     permutation = torch.arange(positions)
@@ -339,7 +344,7 @@ def _scramble(count: int, positions: int) -> Int[Tensor, " P"]:
     return permutation
 
 
-def _in_entries(source: Int[Tensor, " n"], channels: int, positions: int) -> Int[Tensor, "1 E"]:
+def in_entries(source: Int[Tensor, " n"], channels: int, positions: int) -> Int[Tensor, "1 E"]:
     """Sources of all numbers, from those of positions, whatever the channel, or of all numbers."""
     if len(source) == channels * positions:
         return source[None]

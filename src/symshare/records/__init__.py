@@ -4,6 +4,7 @@
 `result.schema.json`, beside this file, are made from the classes by `python -m symshare.records`.
 """
 
+from symshare.records.ranges import Advice, AdviceKind, ExaminedSize, Range, Ranges, Reach
 from symshare.records.verdict import (
     NETWORKS,
     Accuracy,
@@ -25,13 +26,19 @@ from symshare.records.verdict import (
 __all__ = [
     "NETWORKS",
     "Accuracy",
+    "Advice",
+    "AdviceKind",
     "Element",
+    "ExaminedSize",
     "Judgement",
     "LabelNames",
     "Metric",
     "NetworkName",
     "Power",
     "RandomPermutation",
+    "Range",
+    "Ranges",
+    "Reach",
     "ResultRecord",
     "Seconds",
     "Seeds",

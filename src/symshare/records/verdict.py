@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from symshare.names import Things, becoming, exchange, things_of
+from symshare.records.ranges import Advice, Ranges
 from symshare.records.record import Record
 from symshare.settings import Kind
 
@@ -318,6 +319,10 @@ class VerdictRecord(Record):
         strata: Names of the parts of the images that are tested one by one where labels are
             numbers, fifths of these; empty for classes.
         channels: Names of the channels; empty where they are numbered from 0.
+        ranges: Moves with a size, and the sizes that the labels bear; null where they were not
+            asked for, or before they were examined.
+        advice: What to build in, to augment with and to keep away from, by the verdict and the
+            ranges; empty where nothing could be decided.
     """
 
     schema: Literal[2] = 2
@@ -352,6 +357,8 @@ class VerdictRecord(Record):
     commands: tuple[str, ...]
     classes: tuple[str, ...]
     channels: tuple[str, ...]
+    ranges: Ranges | None
+    advice: tuple[Advice, ...]
     metric: Metric = "accuracy"
     numbers: tuple[str, ...] = ()
     strata: tuple[str, ...] = ()

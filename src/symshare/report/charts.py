@@ -76,6 +76,16 @@ def loss_axis(values: Sequence[float], delta: float) -> Axis:
     return _with_ticks(Axis(low, high, bend), marks, lambda x: minus(f"{x:g}"), apart=11.0)
 
 
+def size_axis(low: float, high: float, label: Callable[[float], str]) -> Axis:
+    """A linear axis of sizes around zero, in the words that sizes are written in.
+
+    >>> [text for _, text in size_axis(-45.0, 90.0, "{:g}".format).ticks]
+    ['-45', '0', '45', '90']
+    """
+    marks = [0.0, low, high, high / 2, low / 2]
+    return _with_ticks(Axis(low, high), marks, lambda x: minus(label(x)), apart=14.0)
+
+
 @dataclass(frozen=True)
 class Scale:
     """The axis of one of the two tests, with the bounds of its verdict.

@@ -7,7 +7,7 @@ from typing import Any
 
 from symshare.files import write_atomically
 from symshare.records import Accuracy, Judgement, NetworkName, VerdictRecord, Word
-from symshare.report import candidates, charts, networks, sentences
+from symshare.report import candidates, charts, networks, ranges, sentences
 from symshare.report.folder import Folder, read
 from symshare.report.sentences import (
     count,
@@ -113,6 +113,8 @@ def _content(folder: Folder) -> dict[str, Any]:
         "answer_sentence": sentence,
         "accuracy_axis": accuracy_axis,
         "accuracy_rows": accuracy_rows,
+        "panels": ranges.panels(verdict),
+        "snippets": ranges.snippets(verdict),
         "kernels": networks.kernel_panels(folder),
         "learned": networks.learned_panel(folder),
         "stacks": networks.stack_panels(folder),
