@@ -48,7 +48,7 @@ def sized(range_: Range, size: float) -> str:
     """A size as a person writes it; of doublings the factor.
 
     >>> from symshare.records import Reach
-    >>> none = Reach(0, 0, None, None)
+    >>> none = Reach(0.0, 0.0, None, None)
     >>> turn = Range("turn", "degrees", False, True, True, 180.0, none, none, none, ())
     >>> sized(turn, -14.0625), sized(turn, 0.0)
     ('-14', '0')
@@ -64,8 +64,8 @@ def interval(range_: Range, low: float, high: float) -> str:
     """Sizes between two, with the unit.
 
     >>> from symshare.records import Reach
-    >>> none = Reach(0, 0, None, None)
-    >>> interval(Range("blur", "pixels", False, False, False, 2.0, none, none, none, ()), 0, 1.5)
+    >>> none = Reach(0.0, 0.0, None, None)
+    >>> interval(Range("blur", "pixels", False, False, False, 2.0, none, none, none, ()), 0.0, 1.5)
     'up to 1.5 pixels'
     """
     if not range_.signed:

@@ -111,29 +111,36 @@ def families_of(images: Float[Tensor, "N C *space"]) -> dict[str, Family]:
     d = len(space)
     clip = is_clipped(images)
     by_value = dict(zip(("offset", "contrast", "noise"), _by_value(images, clip), strict=True))
-    made = [Family("blur", _POSITIONS[d], max(2.0, min(space) / 8), _blur, signed=False)]
-    made.append(Family("noise", "spreads", 2.0, by_value["noise"], signed=False))
-    if d == 1:
-        made.append(Family("offset", "spreads", 2.0, by_value["offset"]))
-        made.append(Family("gain", "times", 2.0, _gain, doubling=True))
-        made.append(Family("warp", "times", 1.0, _warp, resampled=True, doubling=True))
-    else:
-        made.append(Family("brightness", "spreads", 2.0, by_value["offset"]))
-        made.append(Family("contrast", "times", 2.0, by_value["contrast"], doubling=True))
-        scale = partial(_affine, _scales)
-        made.append(Family("scale", "times", 1.0, scale, resampled=True, doubling=True))
-    if d == 2:
-        made.append(Family("turn", "degrees", 180.0, partial(_affine, _turn), resampled=True))
-        made.append(
-            Family("shear", "of the height", 1.0, partial(_affine, _shears), resampled=True)
-        )
     names = {1: ("shift",), 2: ("shiftH", "shiftW"), 3: ("shiftx", "shifty", "shiftz")}[d]
-    for axis, name in enumerate(names):
-        limit = float(space[axis] // 2)
-        act = partial(_shift, axis)
-        made.append(Family(name, _POSITIONS[d], limit, act, resampled=True, whole=True))
+    steps, shift = _POSITIONS[d], partial(Family, resampled=True, crosses=True, whole=True)
+    made = [
+        Family("blur", steps, max(2.0, min(space) / 8), _blur, signed=False),
+        Family("noise", "spreads", 2.0, by_value["noise"], signed=False),
+        *(
+            shift(name, steps, float(length // 2), partial(_shift, axis))
+            for axis, (name, length) in enumerate(zip(names, space, strict=True))
+        ),
+    ]
+    if d == 1:
+        made += [
+            Family("offset", "spreads", 2.0, by_value["offset"]),
+            Family("gain", "times", 2.0, _gain, doubling=True),
+            Family("warp", "times", 1.0, _warp, resampled=True, doubling=True),
+        ]
+    else:
+        scale = _affine(_scales)
+        made += [
+            Family("brightness", "spreads", 2.0, by_value["offset"]),
+            Family("contrast", "times", 2.0, by_value["contrast"], doubling=True),
+            Family("scale", "times", 1.0, scale, resampled=True, crosses=True, doubling=True),
+        ]
+    if d == 2:
+        made += [
+            Family("turn", "degrees", 180.0, _affine(_turn), resampled=True),
+            Family("shear", "of the height", 1.0, _affine(_shears), resampled=True),
+        ]
     for axis in range(3 if d == 3 else 0):
-        act = partial(_affine, partial(_turns_about, axis))
+        act = _affine(partial(_turns_about, axis))
         made.append(Family(f"turn{'xyz'[axis]}", "degrees", 180.0, act, resampled=True))
     by_name = {family.name: family for family in made}
     return {name: by_name[name] for name in RANGES[d]}
@@ -209,8 +216,13 @@ def _blur(x: Tensor, sizes: Tensor, _: Generator) -> Tensor:
     return x
 
 
-def _affine(matrices: Callable[[Tensor, int], Tensor], x: Tensor, sizes: Tensor, _: Generator):
-    return resample(x, matrices(sizes.double(), x.ndim - 2), padding="border")
+def _affine(matrices: Callable[[Tensor, int], Tensor]) -> Act:
+    """Linear maps of positions, of which `matrices` gives one for each size and so many axes."""
+
+    def act(x: Tensor, sizes: Tensor, _: Generator) -> Tensor:
+        return resample(x, matrices(sizes.double(), x.ndim - 2), padding="border")
+
+    return act
 
 
 def _turn(degrees: Tensor, d: int) -> Tensor:
