@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, permutations
 
+from symshare.names import VECTOR
 from symshare.records import Advice, Element, VerdictRecord
 
 LIBRARIES = {1: ("torch",), 2: ("torchvision", "albumentations", "kornia"), 3: ("monai", "torchio")}
@@ -55,7 +56,8 @@ def network(record: VerdictRecord) -> str:
     shape = _shape(record)
     d = len(shape)
     found = [e for e in record.elements if e.name in record.found and _axes_and_flips(e)]
-    if not found:
+    # Vectors have no convolutions, and maps of numbers are in units that a network has to know.
+    if not found or shape == VECTOR or record.numbers:
         return ""
     classes = len(record.classes)
     stay = tuple(range(classes))
@@ -66,11 +68,15 @@ def network(record: VerdictRecord) -> str:
         head, pool = f"GroupHead(32, torch.tensor({rows}))", []
     layers = f"GroupConv{d}d, {'GroupHead' if maps else 'GroupPool'}, LiftConv{d}d"
     channels = len(record.ranges.spread) if record.ranges else 1
+    group = [f"group = groups.hyperoctahedral({d}).subset({[e.name for e in found]})"]
+    if moving := next((e.channels for e in found if e.channels), None):
+        channels = len(moving)
+        group = _of_channels(found, d, channels)
     lines = [
         "import torch",
         f"from symshare import Fixed, {layers}, groups",
         "",
-        f"group = groups.hyperoctahedral({d}).subset({[e.name for e in found]})",
+        *group,
         f"channels = {channels}  # of one of your {record.things.many}",
         "features = torch.nn.Sequential(",
         f"    LiftConv{d}d(channels, 32, 3, Fixed(group)), torch.nn.ReLU(),",
@@ -84,6 +90,21 @@ def network(record: VerdictRecord) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _of_channels(found: Sequence[Element], dims: int, channels: int) -> list[str]:
+    """A group of elements of which some move channels."""
+    from symshare.groups import hyperoctahedral
+
+    linear = hyperoctahedral(dims)
+    known = [tuple(row) for row in linear.permutation(3).tolist()]
+    moves = [linear.names[known.index(e.kernel_permutation)] for e in found if e.kernel_permutation]
+    still = (tuple(range(channels)), (1,) * channels)
+    maps = [(e.channels, e.signs) if e.channels else still for e in found]
+    rows = ["group = groups.ChannelAction(", f"    groups.hyperoctahedral({dims}),", "    ["]
+    for name, (sources, signs) in zip(["id", *moves], [still, *maps], strict=True):
+        rows.append(f"        ({name!r}, groups.ChannelMap({sources}, {signs})),")
+    return [*rows, "    ],", f"    {['id', *(e.name for e in found)]},", ")"]
 
 
 @dataclass(frozen=True)
@@ -154,9 +175,9 @@ def _axes_and_flips(element: Element) -> tuple[tuple[int, ...], tuple[int, ...]]
 def _exact(record: VerdictRecord) -> tuple[list[Element], list[str]]:
     """Exact moves to augment with, and those of the advice that a line of code cannot make."""
     advised = [name for a in record.advice if a.kind != "keep away" for name in a.elements]
-    stay, made, left_out = tuple(range(len(record.classes))), [], []
+    made, left_out = [], []
     for element in (e for e in record.elements if e.name in advised):
-        if element.label_map != stay:
+        if record.labels.moved(element):
             left_out.append(f"{element.name}, which moves the labels too")
         elif _axes_and_flips(element) is None:
             left_out.append(element.name)
@@ -171,14 +192,24 @@ def _on_tensor(element: Element) -> str:
     code = "x"
     if axes != tuple(sorted(axes)):
         code += f".permute({', '.join(map(str, (0, *(1 + a for a in axes))))})"
-    return code + (f".flip({[1 + axis for axis in flips]})" if flips else "")
+    code += f".flip({[1 + axis for axis in flips]})" if flips else ""
+    if element.channels is None or element.signs is None:
+        return code
+    code += f"[{list(element.channels)}]"
+    if -1 not in element.signs:
+        return code
+    return f"{code} * torch.tensor({list(element.signs)}).view({(-1, *[1] * len(element.shape))})"
 
 
 def _on_array(element: Element) -> str:
     """An exact move of one array [H, W, C]."""
     axes, flips = _axes_and_flips(element) or ((), ())
     code = "x" if axes == tuple(sorted(axes)) else f"x.transpose({axes[0]}, {axes[1]}, 2)"
-    return f"np.flip({code}, {flips})" if flips else code
+    code = f"np.flip({code}, {flips})" if flips else code
+    if element.channels is None or element.signs is None:
+        return code
+    code += f"[..., {list(element.channels)}]"
+    return f"{code} * np.array({list(element.signs)}, np.float32)" if -1 in element.signs else code
 
 
 def _exactly(exact: Sequence[Element], write: Callable[[Element], str]) -> list[str]:

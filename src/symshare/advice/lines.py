@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-from symshare.names import exchange
 from symshare.records import Advice, AdviceKind, Element, Range, Reach, VerdictRecord
 
 FAMILIES = {
@@ -134,8 +133,7 @@ def _moves(kind: AdviceKind, what: str, why: str, elements: Sequence[Element]) -
 def _named(elements: Sequence[Element], record: VerdictRecord) -> str:
     """Moves by name, with what they do to the classes."""
     words = [
-        f"{e.name} with {moved}" if (moved := exchange(e.label_map, record.classes)) else e.name
-        for e in elements
+        f"{e.name} with {moved}" if (moved := record.labels.moved(e)) else e.name for e in elements
     ]
     more = f" and {len(words) - _LISTED} more" if len(words) > _LISTED else ""
     return ", ".join(words[:_LISTED]) + more
