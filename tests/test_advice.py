@@ -4,14 +4,15 @@ import ast
 import importlib.util
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
-from symshare.advice import augmentation
+from symshare.advice import advise, augmentation, libraries_of, network
 from symshare.advice.code import LIBRARIES
 from symshare.names import RANGES
 from symshare.ranges.families import families_of
-from symshare.records import Advice, Ranges, VerdictRecord
+from symshare.records import Advice, ExaminedSize, Range, Ranges, Reach, VerdictRecord
 from synthetic_run import CASES, write_run
 
 SHAPES = {1: (2, 40), 2: (1, 24, 24), 3: (1, 12, 12, 12)}
@@ -98,3 +99,95 @@ def test_the_code_makes_the_move_that_was_examined(records, d, library, family):
     moved = (expected - x).abs().mean()
     # MONAI zooms by whole voxels; a move the other way would be off by more than it moves.
     assert (made - expected).abs().mean() < 0.5 * moved
+
+
+def examined(size, loss, safe, broken=False, worn=0.0):
+    return ExaminedSize(
+        size, loss, (loss - 0.01, loss + 0.01), worn, None, None, None, safe, safe, broken, ()
+    )
+
+
+def turns(low, high, sizes):
+    reach = Reach(low, high, None, None)
+    return Range("turn", "degrees", False, True, True, 180.0, reach, reach, Reach(0.0, 0.0, None,
+                 None), tuple(sizes))  # fmt: skip
+
+
+def with_turns(record, range_):
+    ranges = Ranges((range_,), (), 0.1, 0.4, 100, 100, (1.0,), False, (8, 8), 1.0)
+    record = replace(record, ranges=ranges)
+    return replace(record, advice=advise(record))
+
+
+def test_what_is_found_is_to_be_built_in_and_what_is_broken_to_be_kept_away_from(records):
+    lines = {line.kind: line for line in advise(records["group"])}
+    assert set(lines) == {"build in", "keep away"}
+    assert set(lines["build in"].elements) == {"rot90", "rot180", "rot270"}
+    assert not set(lines["build in"].elements) & set(lines["keep away"].elements)
+    found = [e for e in records["group"].elements if e.status == "symmetric"]
+    assert f"at most {max(e.interval[1] for e in found):.3f} nats of the" in lines["build in"].why
+
+
+def test_what_labels_tolerate_is_to_be_augmented_with(records):
+    lines = {line.kind: line for line in advise(records["tolerated"])}
+    assert set(lines["augment"].elements) == {"flipW", "flipH"}
+
+
+def test_weak_networks_advise_nothing(records):
+    assert advise(records["undecided"]) == ()
+
+
+def test_a_range_is_advised_as_far_as_its_images_can_be_seen(records):
+    sizes = [
+        examined(-40.0, 0.9, False, broken=True),
+        examined(-10.0, 0.01, True),
+        examined(10.0, 0.01, True),
+        examined(20.0, 0.02, True, worn=0.5),
+        examined(30.0, 0.03, True, worn=0.1),
+    ]
+    record = with_turns(records["none"], turns(-10.0, 30.0, sizes))
+    (line,) = [a for a in record.advice if a.kind == "augment"]
+    assert (line.low, line.high) == (-10.0, 10.0)
+    assert "borders and interpolation alone cost more than 0.400 nats" in line.why
+    (away,) = [a for a in record.advice if a.kind == "keep away" and a.family]
+    assert (away.low, away.high) == (-40.0, None)
+
+
+def test_a_family_without_a_safe_size_is_only_kept_away_from(records):
+    sizes = [examined(-5.0, 0.9, False, broken=True), examined(5.0, 0.9, False, broken=True)]
+    record = with_turns(records["none"], turns(0.0, 0.0, sizes))
+    assert [a.kind for a in record.advice if a.family] == ["keep away"]
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_all_code_of_every_verdict_parses(records, kind):
+    record = replace(records[kind], advice=advise(records[kind]))
+    for library in libraries_of(record):
+        ast.parse(augmentation(record, library))
+    ast.parse(network(record))
+
+
+def test_the_network_has_the_symmetry(records):
+    names = {}
+    exec(compile(network(records["group"]), "advice", "exec"), names)
+    x = torch.rand(2, 1, 9, 9)
+    turned = names["scores"](x.rot90(1, (-2, -1)))
+    torch.testing.assert_close(turned, names["scores"](x), atol=1e-5, rtol=1e-4)
+
+
+def test_exact_moves_of_tensors_are_those_of_the_verdict(records):
+    """Each expression beside the permutation that the verdict holds."""
+    from symshare.advice.code import _on_array, _on_tensor
+
+    x = torch.rand(1, 8, 8)
+    for element in records["group"].elements:
+        expected = x.flatten(1)[:, list(element.permutation)].view_as(x)
+        assert eval(_on_tensor(element), {"x": x}).equal(expected)
+        array = eval(_on_array(element), {"x": x.permute(1, 2, 0).numpy(), "np": np})
+        assert torch.from_numpy(array.copy()).permute(2, 0, 1).equal(expected)
+
+
+def test_an_unknown_library_is_refused(records):
+    record = replace(records["group"], advice=advise(records["group"]))
+    with pytest.raises(ValueError, match="expected one of torchvision, albumentations, kornia"):
+        augmentation(record, "monai")

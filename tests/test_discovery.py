@@ -16,6 +16,7 @@ import torch
 
 import symshare
 import test_judge
+from experiments.studies.ranges import CASES
 from symshare import groups
 from symshare.data import LabelledImages, split
 from symshare.discovery import config as budgets
@@ -150,6 +151,58 @@ def noisy(shape, count, seed):
     labels = torch.arange(count) % 3
     noise = torch.randn(count, *shape, generator=generator)
     return torch.randn(3, *shape, generator=generator)[labels] + 0.5 * noise, labels
+
+
+def test_ranges_and_the_advice_that_follows(turned, whole, tmp_path):
+    """They go on after a power cut, and the exact group is to be built in."""
+    images, labels = turned
+    cut_at("examine_ranges", images, labels, out=tmp_path / "run", ranges=["turn"])
+    with_ranges = VerdictRecord.read(tmp_path / "run/verdict.json")
+    assert with_ranges.ranges is None
+    cut_at("fit_splits", images, labels, out=tmp_path / "run", ranges=["turn"])
+    record = VerdictRecord.read(tmp_path / "run/verdict.json")
+    assert [r.family for r in record.ranges.families] == ["turn"]
+    assert (tmp_path / "run/ranges.json").exists()
+    assert not (tmp_path / "run/ranges").exists()
+    built_in = record.advice[0]
+    assert (built_in.kind, set(built_in.elements)) == ("build in", {"rot90", "rot180", "rot270"})
+    # What was decided without them does not depend on them.
+    assert record.elements == replace_measures(whole.record.elements)
+    assert whole.record.ranges is None
+
+
+def replace_measures(elements):
+    return tuple(replace(element, measure=None) for element in elements)
+
+
+@pytest.mark.parametrize("ranges", [["trun"], ["gain"]])
+def test_families_that_the_data_lacks_are_refused_before_anything_is_written(
+    turned, tmp_path, ranges
+):
+    with pytest.raises(ValueError, match="ranges: expected all, or some of"):
+        symshare.discover(*turned, out=tmp_path / "run", ranges=ranges)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_upright_and_turned_photographs_have_the_derived_verdict(tmp_path, monkeypatch):
+    """Which way a photograph stands, to 30 degrees: quarter turns pass classes on, others break."""
+    monkeypatch.setitem(budgets.BUDGETS, "quick", Budget(8000, 1000, 4, 1))
+    case = CASES["photographs"]
+    data = case.data(3, 4000)
+    found = symshare.discover(
+        data.images[:, 0], data.labels, out=tmp_path / "run", budget="quick", ranges=["turn"]
+    )
+    assert (found.verdict, found.group) == ("group", "C4")
+    quarter = next(e for e in found.record.elements if e.name == "rot90")
+    assert quarter.label_map == (1, 2, 3, 0)
+    (turn,) = found.record.ranges.families
+    for reach, share in ((turn.safe, 0.05), (turn.safe_approximate, 0.2)):
+        derived = case.safe(share)
+        for end in (-reach.low, reach.high):
+            assert 0.5 * derived <= end <= 1.2 * derived
+    assert {a.kind for a in found.record.advice} == {"build in", "augment", "keep away"}
+    assert 'data-range="turn"' in found.report.read_text()
 
 
 def test_images_too_small_for_networks_still_get_a_verdict(tmp_path):

@@ -29,8 +29,8 @@ def commands():
     """Command lines, in fences and in backticks; a sentence about a flag is not one."""
     found = set()
     for name in DOCUMENTS:
-        lines = re.findall(r"^symshare (?:discover|fit) .*$", text(name), re.M)
-        inline = re.findall(r"`(symshare (?:discover|fit) [^`]+)`", text(name))
+        lines = re.findall(r"^symshare (?:discover|fit|advice) .*$", text(name), re.M)
+        inline = re.findall(r"`(symshare (?:discover|fit|advice) [^`]+)`", text(name))
         found.update(line.partition("#")[0].strip() for line in [*lines, *inline])
     return sorted(found)
 
