@@ -17,6 +17,7 @@ from experiments.studies import (
     jointly,
     kronecker,
     null,
+    ranges,
     residuals,
     toys,
     verdicts,
@@ -91,6 +92,23 @@ def test_benefit(tmp_path, monkeypatch, capsys):
     rows = json.loads(out.read_text())
     assert [(row["model"], len(row["values"])) for row in rows] == [("cnn", 2), ("gated", 2)]
     assert capsys.readouterr().out.count("| quarter | 60 |") == 2
+
+
+def test_ranges(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(ranges, "IMAGES", 600)
+    small = replace(BUDGETS["standard"], judge_steps=200)
+    monkeypatch.setitem(BUDGETS, "standard", small)
+    out = tmp_path / "ranges.json"
+    command = ["--out", str(out), "--seeds", "1", "--cases", "pulses"]
+    ranges.main(command)
+    rows = json.loads(out.read_text())
+    assert [(row["family"], row["bound"]) for row in rows] == [("gain", 0.05), ("gain", 0.2)]
+    assert all(row["low"] <= 0 <= row["high"] for row in rows)
+    said = capsys.readouterr().out
+    assert said.count("| pulses | gain | doublings |") == 2
+    ranges.main(command)
+    assert capsys.readouterr().out == said
+    assert json.loads(out.read_text()) == rows
 
 
 def test_kronecker(tmp_path, monkeypatch, capsys):
