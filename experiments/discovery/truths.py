@@ -185,7 +185,7 @@ def scrambled(truth: Truth, order: Permutation) -> Truth:
 def signed(sources: Iterable[int], signs: Iterable[float]) -> Permutation:
     """A move of numbers, of which some change sign.
 
-    >>> signed([1, 0, 2], [1, 1, -1])
+    >>> signed([1, 0, 2], [1.0, 1.0, -1.0])
     (1, 0, -3)
     """
     return tuple(int(s) if sign > 0 else ~int(s) for s, sign in zip(sources, signs, strict=True))

@@ -136,13 +136,13 @@ def build_network(
     channels, *space = image
     image_size = tuple(space)
     shape = replace(architecture_of(config, image_size), places=target == "numbers")
-    elements = action or dictionary(config, shape.dims)
-    stacks = representations or representations_of(config, elements, shape)
+    elements = partial(dictionary, config, shape.dims) if action is None else lambda: action
+    stacks = representations or representations_of(config, elements(), shape)
     reference = free_parameters(shape, channels, classes, config.width)
     C = matched_channels(shape, channels, classes, stacks[0].group_size, reference)
     G = stacks[0].group_size
     maps = label_map_of(config, classes, G) if matrices is None else matrices
-    frames = _frames(config, elements, G) if shape.places else None
+    frames = _frames(config, elements(), G) if shape.places else None
     return GroupCNN(shape, channels, classes, C, stacks, image_size, maps, frames)
 
 

@@ -80,7 +80,7 @@ def size_axis(low: float, high: float, label: Callable[[float], str]) -> Axis:
     """A linear axis of sizes around zero, in the words that sizes are written in.
 
     >>> [text for _, text in size_axis(-45.0, 90.0, "{:g}".format).ticks]
-    ['-45', '0', '45', '90']
+    ['−45', '−22.5', '0', '45', '90']
     """
     marks = [0.0, low, high, high / 2, low / 2]
     return _with_ticks(Axis(low, high), marks, lambda x: minus(label(x)), apart=14.0)
