@@ -12,7 +12,9 @@ from torch import nn
 
 from experiments.resumed import resumed
 from experiments.studies import (
+    advice,
     benefit,
+    colours,
     commutants,
     jointly,
     kronecker,
@@ -23,10 +25,11 @@ from experiments.studies import (
     verdicts,
 )
 from symshare import GroupConv2d, GroupPool, LiftConv2d, Sinkhorn, groups
-from symshare.data import LabelledImages, transform
+from symshare.data import LabelledImages, load, transform
 from symshare.discovery.config import BUDGETS
 from symshare.moments import of_samples
 from symshare.moments.network import move_in_space
+from symshare.records import Advice
 from symshare.train.loop import train
 from symshare.train.settings import OptimConfig
 
@@ -196,3 +199,56 @@ def test_stacks_learn_jointly_with_the_task(monkeypatch):
     mirror = [2, 1, 0, 5, 4, 3, 8, 7, 6]
     assert layers[0].stack()[1].argmax(-1).tolist() == mirror
     assert move_in_space(layers[1].stack()[1].argmax(-1), 9) == mirror
+
+
+def like_mnist(source, *, root, seed):
+    """Digits in the size of MNIST."""
+    splits = load("digits", seed=seed, limit=400)
+
+    def large(data):
+        return replace(data, images=torch.nn.functional.interpolate(data.images, size=28))
+
+    parts = {name: large(getattr(splits, name)) for name in ("train", "validation", "test")}
+    return replace(splits, **parts)
+
+
+def test_colours(tmp_path, monkeypatch, glance, capsys):
+    monkeypatch.setattr(colours, "load", like_mnist)
+    monkeypatch.setattr(colours, "IMAGES", {"train": 250, "validation": 50, "test": 60})
+    monkeypatch.setattr(colours, "STEPS", 2)
+    out = tmp_path / "colours.json"
+    colours.main(["--root", str(tmp_path), "--seeds", "1", "--out", str(out)])
+    (row,) = json.loads(out.read_text())
+    assert set(row["accuracy"]) == set(colours.NETWORKS)
+    assert capsys.readouterr().out.count("of 1 runs") == 2
+
+
+def test_the_planted_law_of_colours_is_no_move_of_space_alone():
+    images = colours.colours(torch.rand(3, 1, 28, 28))
+    assert images.shape == (3, 3, 14, 14)
+    red, _, blue = images.unbind(1)
+    turned = torch.stack([colours.PLANTED.apply(image, 1) for image in images])
+    assert torch.equal(turned[:, 2], red.rot90(1, (-2, -1)))
+    assert torch.equal(turned[:, 0], blue.rot90(1, (-2, -1)))
+
+
+def test_advice(tmp_path, monkeypatch, glance, capsys):
+    monkeypatch.setattr(advice, "load", like_mnist)
+    monkeypatch.setattr(advice, "LAWS", ("none",))
+    monkeypatch.setattr(advice, "IMAGES", 250)
+    monkeypatch.setattr(advice, "TESTED", 60)
+    monkeypatch.setattr(advice, "STEPS", 2)
+    out = tmp_path / "advice.json"
+    advice.main(["--root", str(tmp_path), "--seeds", "1", "--out", str(out)])
+    (row,) = json.loads(out.read_text())
+    assert set(row["accuracy"]) == set(advice.ARMS)
+    assert "| none | None |" in capsys.readouterr().out
+
+
+def test_advised_moves_stay_between_their_ends():
+    line = Advice("augment", "shifts", "", (), "shiftW", -2.0, 2.0)
+    images = torch.rand(200, 1, 8, 8)
+    moved = advice.advised([line], images)(images, torch.Generator().manual_seed(0))
+    still = (moved == images).flatten(1).all(1)
+    assert 0.3 < still.float().mean() < 0.7
+    assert moved.shape == images.shape

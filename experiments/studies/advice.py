@@ -17,6 +17,7 @@ All have the same images, steps and initial seed; the test part is read once by 
 import argparse
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import mean, stdev
@@ -31,7 +32,7 @@ from experiments.resumed import resumed
 from symshare.data import LabelledImages, Transform, freeze, load, sample, transform
 from symshare.models import build_network
 from symshare.ranges.families import families_of
-from symshare.records import VerdictRecord
+from symshare.records import Advice
 from symshare.settings import NetworkConfig
 from symshare.train.loop import train
 from symshare.train.settings import OptimConfig
@@ -79,10 +80,11 @@ def run(root: Path, law: str, seed: int) -> dict[str, Any]:
             out=folder,
         ).record  # fmt: skip
     seconds = time.perf_counter() - start
+    lines = [line for line in record.advice if line.family and line.kind == "augment"]
     laws = {
         "none": of_law,
         "copied": _after(of_law, transform("d4")),
-        "advised": _after(of_law, advised(record, freeze(known, of_law, seed).images)),
+        "advised": _after(of_law, advised(lines, freeze(known, of_law, seed).images)),
         "built in": of_law,
     }
     accuracy = {}
@@ -94,7 +96,6 @@ def run(root: Path, law: str, seed: int) -> dict[str, Any]:
         network = build_network(config, known.images.shape[1:], len(known.classes))
         trained = train(network, known, laws[arm], OptimConfig(steps=STEPS, evaluations=1), seed)
         accuracy[arm] = trained.test(tested, of_law)["test_accuracy"]
-    lines = [line for line in record.advice if line.family and line.kind == "augment"]
     return {
         "law": law,
         "seed": seed,
@@ -110,10 +111,14 @@ def small(data: LabelledImages) -> LabelledImages:
     return replace(data, images=avg_pool2d(data.images, 2))
 
 
-def advised(record: VerdictRecord, images: Tensor) -> Transform:
-    """Each image as it is, or after one move of one family, as far as the advice goes."""
+def advised(lines: Sequence[Advice], images: Tensor) -> Transform:
+    """Each image as it is, or after one move of one family, as far as the advice goes.
+
+    Args:
+        lines: of families to augment with.
+        images: from which the units of values are taken.
+    """
     known = families_of(images)
-    lines = [line for line in record.advice if line.family and line.kind == "augment"]
 
     def apply(images: Tensor, generator: Generator) -> Tensor:
         which = torch.randint(len(lines) + 1, (len(images),), generator=generator)
