@@ -125,10 +125,11 @@ def advised(lines: Sequence[Advice], images: Tensor) -> Transform:
         share, moved = torch.rand(len(images), generator=generator), images.clone()
         for number, line in enumerate(lines):
             rows = (which == number).nonzero().flatten()
-            low, high = line.low or 0.0, line.high or 0.0
+            family, low, high = known[str(line.family)], line.low or 0.0, line.high or 0.0
             sizes = low + (high - low) * share[rows]
             if len(rows):
-                moved[rows] = known[str(line.family)].act(images[rows], sizes, generator)
+                sizes = sizes.round() if family.whole else sizes
+                moved[rows] = family.act(images[rows], sizes, generator)
         return moved
 
     return Transform("advised", False, apply)
