@@ -140,3 +140,22 @@ def test_large_group(tmp_path):
     assert right > 0.8 * shown
     [(error,)] = numbers(r"equivariance error (\S+)", printed)
     assert 0 < error < 1e-5
+
+
+@pytest.mark.slow
+def test_discover_leads(tmp_path):
+    printed = run("discover_leads", tmp_path)
+    words = "left arm and right arm exchanged, left leg and right leg exchanged and the sign of"
+    assert f"Moved by {words} across changed, these signals mean the same" in printed
+    [(error,)] = numbers(r"its two elements, to (\S+)", printed)
+    assert error < 1e-5
+    assert (tmp_path / re.search(r"report  (.*)", printed)[1]).is_file()
+
+
+@pytest.mark.slow
+def test_discover_folder(tmp_path):
+    printed = run("discover_folder", tmp_path)
+    assert "flipW with left and right exchanged" in printed
+    assert "the symmetry group is C2xC2" in printed
+    assert re.search(r"augment +turns from -[\d.]+ to [\d.]+ degrees", printed)
+    assert "augment = v2.Compose([" in printed
