@@ -313,10 +313,11 @@ def test_vectors_that_admit_no_permutation_are_judged_by_nothing(tmp_path):
         ((6,), {"periodic": ("L",)}, r"vectors of shape \(1,\) have no axes, got \['L'\]"),
         ((6,), {"channels": ("a", "b")}, "a name of its own for each of 6 channels"),
         ((6,), {"channels": ("a",) * 6}, "a name of its own for each of 6 channels"),
+        ((6,), {"channels": (" ", *"abcde")}, "a name of its own for each of 6 channels"),
         ((6,), {"transform": "flip"}, "expected at least 1 axes of space, got 0"),
         ((6,), {"candidates": groups.cyclic_shifts(7)}, "defined on shape \\(7,\\) only"),
     ],
-    ids=["long", "periodic", "few names", "one name", "flip", "another ring"],
+    ids=["long", "periodic", "few names", "one name", "no name", "flip", "another ring"],
 )
 def test_vectors_that_are_refused_leave_nothing(tmp_path, shape, options, message):
     vectors, labels = noisy(shape, 60, 0)

@@ -109,12 +109,13 @@ def moving_channels(
 
 
 def check_names(names: Sequence[str], channels: int) -> None:
-    """Refuse names of channels that are not one for each, or twice the same.
+    """Refuse names of channels that are not one for each, empty, or twice the same.
 
     Raises:
         ValueError: for such names.
     """
-    if len(names) not in (0, channels) or len(set(names)) < len(names):
+    wrong = len(names) not in (0, channels) or len(set(names)) < len(names)
+    if wrong or not all(name.strip() for name in names):
         raise ValueError(
             f"channels: expected a name of its own for each of {channels} channels, got "
             f"{list(names)}; name all of them in their order, or none"
