@@ -188,14 +188,15 @@ def of_channels(
     order = torch.from_numpy(generator.permutation(N)[: N // size * size])
     x = images.detach().cpu().double()[order]
     centre = x.mean(0, keepdim=True)
+    of_cells = [part.mean(2)[0] for part in _split(centre, tuple(space), cells)]
     means, seconds = [], []
     for part in _split(x - centre, tuple(space), cells):
-        # [N, C, positions]; of one position at a time, over the part.
-        means.append(part.mean(2))
-        seconds.append(torch.einsum("nci,ndi->ncd", part, part) / part.shape[2])
-    of_cells = [part.mean(2)[0] for part in _split(centre, tuple(space), cells)]
-    mean = torch.stack(means, -1).unflatten(0, (-1, size)).mean(1).numpy()
-    second = torch.stack(seconds, -1).unflatten(0, (-1, size)).mean(1).numpy()
+        inside = part.unflatten(0, (-1, size))
+        means.append(inside.mean((1, 3)))
+        # Of one position at a time, over the images of a block and the part.
+        both = torch.einsum("bnci,bndi->bcd", inside, inside)
+        seconds.append(both / (size * part.shape[2]))
+    mean, second = torch.stack(means, -1).numpy(), torch.stack(seconds, -1).numpy()
     blocks = len(mean)
     counts = generator.multinomial(blocks, np.full(blocks, 1 / blocks), draws)
     # Resampling B blocks shrinks variances by (B - 1) / B.
